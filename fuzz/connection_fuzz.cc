@@ -32,7 +32,9 @@ const std::vector<std::byte> an_address(5, std::byte{'n'});
 /// A provider without a network. What is to be answered, and what happens, its owner says.
 class Machine final : public Module, public provider::ConnectionMode {
  public:
-  Machine() : Module("machine", Services::both), ConnectionMode(static_cast<Module&>(*this)) {}
+  Machine() : Module("machine", Services::both), ConnectionMode(static_cast<Module&>(*this)) {
+    set_remote_address({wire::Ipv4Address{{10, 0, 0, 2}}, 9000});
+  }
 
   [[nodiscard]] bool is_driver() const override { return true; }
   void wput(Batch&& batch) override {
@@ -119,10 +121,6 @@ class Machine final : public Module, public provider::ConnectionMode {
   }
   void disconnect() override { done(); }
   void release() override { waiting.clear(); }
-  void up(Message message) override { read_queue().put_next(std::move(message)); }
-  [[nodiscard]] ConstBytes local_address() const override { return bound_address(); }
-  [[nodiscard]] ConstBytes remote_address() const override { return an_address; }
-  [[nodiscard]] std::uint32_t acceptor_id() const override { return set().module_handles().number(handle()); }
   [[nodiscard]] std::int32_t tidu_bytes_max() const override { return 4; }
 };
 

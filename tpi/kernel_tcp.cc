@@ -2,7 +2,6 @@
 #include "tpi/kernel_tcp.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -25,7 +24,7 @@ bool is_of_the_network(int error) {
 }  // namespace
 
 KernelTcp::KernelTcp(StreamSet& set, const TcpSocket::Options& options, const TcpCalls& calls)
-    : Module("kernel_tcp", Services::both),
+    : SocketDriver("kernel_tcp", write_marks),
       ConnectionMode(static_cast<Module&>(*this)),
       options_(options),
       calls_(calls),
@@ -35,9 +34,7 @@ KernelTcp::KernelTcp(StreamSet& set, const TcpSocket::Options& options, const Tc
                resume_writing();
              }),
       accept_retry_(set.scheduler(), [] {}),
-      watch_(set.scheduler(), [this] { look_after_unread(); }) {
-  write_queue().set_marks(write_marks);
-}
+      watch_(set.scheduler(), [this] { look_after_unread(); }) {}
 
 PayloadWork KernelTcp::payload_work(Side side) const {
   if (side == Side::read) {
@@ -74,45 +71,25 @@ void KernelTcp::release() {
 
 // ---- Requests ----
 
-void KernelTcp::wput(Batch&& batch) {
-  while (Message message = batch.pop()) {
-    take(std::move(message));
-  }
-}
-
-void KernelTcp::take(Message message) {
-  switch (message.type()) {
-    case MessageType::proto:
-    case MessageType::data:
-      if (closing_) {
-        if (requests_.size() < waiting_requests_max) {
-          requests_.push(std::move(message));
-        } else {
-          ++dropped_;
-        }
-        break;
-      }
-      [[fallthrough]];
-    case MessageType::pcproto:
-      if (Message accepted = accept(std::move(message))) {
-        if (accepted.type() != MessageType::data && primitive_of(accepted.bytes()) == T_ORDREL_REQ) {
-          start_release();
-        } else if (accepted.type() != MessageType::data && !accepted.has_data()) {
-          break;  // no byte, and TCP has nothing that could say so
-        } else if (!write_queue().empty() || !sendable() || !send(accepted)) {
-          wait(std::move(accepted));
-        }
-      }
-      break;
-    case MessageType::flush:
-      turn_flush(std::move(message));
-      end_if_released();
-      break;
-    case MessageType::ioctl:
-      answer_ioctl(std::move(message));
-      break;
-    default:
+void KernelTcp::take_request(Message message) {
+  if (closing_ && message.type() != MessageType::pcproto) {
+    if (requests_.size() < waiting_requests_max) {
+      requests_.push(std::move(message));
+    } else {
       ++dropped_;
+    }
+    return;
+  }
+  Message accepted = accept(std::move(message));
+  if (!accepted) {
+    return;
+  }
+  if (accepted.type() != MessageType::data && primitive_of(accepted.bytes()) == T_ORDREL_REQ) {
+    start_release();
+  } else if (accepted.type() != MessageType::data && !accepted.has_data()) {
+    return;  // no byte, and TCP has nothing that could say so
+  } else if (!write_queue().empty() || !sendable() || !send(accepted)) {
+    wait(std::move(accepted));
   }
 }
 
@@ -159,22 +136,6 @@ void KernelTcp::unbind() {
   release();
   acknowledged();
 }
-
-void KernelTcp::up(Message message) {
-  if (message) {
-    read_queue().put_next(std::move(message));
-  } else {
-    ++answers_lost_;
-  }
-}
-
-ConstBytes KernelTcp::local_address() const {
-  return local_size_ != 0 ? ConstBytes(local_).first(local_size_) : bound_address();
-}
-
-ConstBytes KernelTcp::remote_address() const { return ConstBytes(remote_).first(remote_size_); }
-
-std::uint32_t KernelTcp::acceptor_id() const { return set().module_handles().number(handle()); }
 
 // ---- Connections ----
 
@@ -235,8 +196,8 @@ void KernelTcp::finish_connect() {
 void KernelTcp::connection_is_up() {
   ++connections_;
   phase_ = Phase::connected;
-  local_size_ = socket_->local().value_or(bound_).encode(local_);
-  remote_size_ = socket_->remote().encode(remote_);
+  set_local_address(socket_->local().value_or(bound_));
+  set_remote_address(socket_->remote());
 }
 
 bool KernelTcp::wants_connections() const {
@@ -266,8 +227,7 @@ bool KernelTcp::accept_waiting() {
       }
       continue;
     }
-    const std::int32_t sequence = next_sequence_;
-    next_sequence_ = next_sequence_ == INT32_MAX ? 1 : next_sequence_ + 1;
+    const std::int32_t sequence = new_sequence();
     const wire::TransportAddress source = accepted->remote();
     pending_.push_back({sequence, std::move(*accepted)});
     ++indicated_;
@@ -381,7 +341,7 @@ void KernelTcp::drop_connection(bool reset) {
   write_queue().set_enabled(true);
   retry_.cancel();
   phase_ = Phase::none;
-  local_size_ = remote_size_ = 0;
+  forget_addresses();
   reading_stopped_ = writing_blocked_ = peer_ended_ = release_due_ = closing_ = false;
 }
 
@@ -394,7 +354,7 @@ void KernelTcp::lose_connection(int error) {
     indicate_disconnection(error == EPIPE ? ECONNRESET : error);
   }
   while (Message request = requests_.pop()) {
-    take(std::move(request));
+    take_request(std::move(request));
   }
 }
 

@@ -65,16 +65,15 @@
 #include <optional>
 #include <vector>
 
-#include "stack/core/module.h"
 #include "stack/core/scheduler.h"
-#include "stack/core/stream_set.h"
 #include "stack/provider/connection_mode.h"
+#include "tpi/socket_driver.h"
 #include "tpi/tcp_options.h"
 #include "tpi/tcp_socket.h"
 
 namespace sluice::tpi {
 
-class KernelTcp final : public Module, private EventSource, private provider::ConnectionMode {
+class KernelTcp final : public SocketDriver, private provider::ConnectionMode {
  public:
   static constexpr WaterMarks write_marks{.high_bytes = 256 * 1024, .low_bytes = 64 * 1024};
   static constexpr std::size_t read_bytes_max = 64 * 1024;
@@ -88,10 +87,7 @@ class KernelTcp final : public Module, private EventSource, private provider::Co
   KernelTcp(StreamSet& set, const TcpSocket::Options& options, const TcpCalls& calls = {});
 
   void close() override;
-  [[nodiscard]] bool handles_deferred() const override { return true; }
-  [[nodiscard]] bool is_driver() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
-  void wput(Batch&& batch) override;
   void wsrv() override;
   void rsrv() override;
 
@@ -115,6 +111,12 @@ class KernelTcp final : public Module, private EventSource, private provider::Co
     TcpSocket socket;
   };
 
+  // SocketDriver
+  void take_request(Message message) override;
+  void answer_ioctl(Message message) override;
+  void flushed() override { end_if_released(); }
+  void drop(Message /*message*/) override { ++dropped_; }
+
   // EventSource
   [[nodiscard]] int descriptor() const override { return socket_->descriptor(); }
   bool on_readable() override;
@@ -130,16 +132,11 @@ class KernelTcp final : public Module, private EventSource, private provider::Co
   void reject(std::int32_t sequence) override;
   void disconnect() override;
   void release() override;
-  void up(Message message) override;
+  void answer_lost() override { ++answers_lost_; }
   [[nodiscard]] provider::OptionStore* options() override { return &socket_options_; }
-  [[nodiscard]] ConstBytes local_address() const override;
-  [[nodiscard]] ConstBytes remote_address() const override;
-  [[nodiscard]] std::uint32_t acceptor_id() const override;
   [[nodiscard]] std::int32_t tidu_bytes_max() const override { return read_bytes_max; }
 
   // Requests.
-  void take(Message message);
-  void answer_ioctl(Message message);
   void start_release();
 
   // Connections.
@@ -173,12 +170,7 @@ class KernelTcp final : public Module, private EventSource, private provider::Co
   std::optional<TcpSocket> socket_;
   Phase phase_ = Phase::none;
   std::vector<Pending> pending_;
-  std::int32_t next_sequence_ = 1;
   wire::TransportAddress bound_;
-  std::array<std::byte, wire::TransportAddress::encoded_size_max> local_{};
-  std::array<std::byte, wire::TransportAddress::encoded_size_max> remote_{};
-  std::size_t local_size_ = 0;
-  std::size_t remote_size_ = 0;
   Message room_;        // what the next read goes to
   Batch requests_;      // that wait until the last connection's data has left
   Timer retry_;         // the kernel was short of memory

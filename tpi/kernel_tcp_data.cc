@@ -37,7 +37,7 @@ void KernelTcp::end_if_released() {
   drop_connection(false);
   Batch requests = std::move(requests_);
   while (Message request = requests.pop()) {
-    take(std::move(request));
+    take_request(std::move(request));
   }
 }
 

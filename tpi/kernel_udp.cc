@@ -59,7 +59,7 @@ std::size_t datagrams_in(const Message& request) {
 }  // namespace
 
 KernelUdp::KernelUdp(StreamSet& set, const UdpSocket::Options& options, UdpSender::SendCall send_call)
-    : Module("kernel_udp", Services::both),
+    : SocketDriver("kernel_udp", write_marks),
       Connectionless(static_cast<Module&>(*this)),
       options_(options),
       socket_options_(options_),
@@ -67,9 +67,7 @@ KernelUdp::KernelUdp(StreamSet& set, const UdpSocket::Options& options, UdpSende
       retry_(set.scheduler(), [this] {
         reading_stopped_ = false;
         resume_writing();
-      }) {
-  write_queue().set_marks(write_marks);
-}
+      }) {}
 
 /// Down, datagrams wait on the write queue (Queue::enqueue); up, they are shown where the kernel put them.
 PayloadWork KernelUdp::payload_work(Side side) const {
@@ -104,34 +102,16 @@ void KernelUdp::release_socket() {
 
 // ---- Requests ----
 
-void KernelUdp::wput(Batch&& batch) {
-  while (Message message = batch.pop()) {
-    take(std::move(message));
+void KernelUdp::take_request(Message message) {
+  Message datagram =
+      is_request(message) && state() == provider::State::idle ? std::move(message) : accept(std::move(message));
+  if (!datagram) {
+    return;
   }
-}
-
-void KernelUdp::take(Message message) {
-  switch (message.type()) {
-    case MessageType::proto:
-    case MessageType::pcproto:
-    case MessageType::data:
-      if (Message datagram = is_request(message) && state() == provider::State::idle ? std::move(message)
-                                                                                     : accept(std::move(message))) {
-        if (segment_of(datagram) != 0 && write_queue().empty() && !writing_blocked_ && !retry_.armed()) {
-          send_at_once(std::move(datagram));
-        } else {
-          write_queue().enqueue(std::move(datagram));
-        }
-      }
-      break;
-    case MessageType::flush:
-      turn_flush(std::move(message));
-      break;
-    case MessageType::ioctl:
-      answer_ioctl(std::move(message));
-      break;
-    default:
-      ++dropped_;
+  if (segment_of(datagram) != 0 && write_queue().empty() && !writing_blocked_ && !retry_.armed()) {
+    send_at_once(std::move(datagram));
+  } else {
+    write_queue().enqueue(std::move(datagram));
   }
 }
 
@@ -185,14 +165,6 @@ std::int32_t KernelUdp::tsdu_bytes_max() const {
 }
 
 // ---- Answers ----
-
-void KernelUdp::up(Message message) {
-  if (message) {
-    read_queue().put_next(std::move(message));
-  } else {
-    ++answers_lost_;
-  }
-}
 
 void KernelUdp::count_error(int error, std::size_t datagrams) {
   switch (error) {

@@ -59,11 +59,10 @@
 #include <optional>
 #include <string_view>
 
-#include "stack/core/module.h"
 #include "stack/core/scheduler.h"
-#include "stack/core/stream_set.h"
 #include "stack/provider/connectionless.h"
 #include "stack/wire/data_unit.h"
+#include "tpi/socket_driver.h"
 #include "tpi/socket_options.h"
 #include "tpi/udp_receiver.h"
 #include "tpi/udp_sender.h"
@@ -71,7 +70,7 @@
 
 namespace sluice::tpi {
 
-class KernelUdp final : public Module, private EventSource, private provider::Connectionless {
+class KernelUdp final : public SocketDriver, private provider::Connectionless {
  public:
   static constexpr WaterMarks write_marks{.high_bytes = 512 * 1024, .low_bytes = 128 * 1024};
   static constexpr std::size_t bursts_per_service_max = 8;
@@ -83,15 +82,17 @@ class KernelUdp final : public Module, private EventSource, private provider::Co
   KernelUdp(StreamSet& set, const UdpSocket::Options& options, UdpSender::SendCall send_call = ::sendmmsg);
 
   void close() override;
-  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] bool handles_segments() const override { return true; }
-  [[nodiscard]] bool is_driver() const override { return true; }
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
-  void wput(Batch&& batch) override;
   void wsrv() override;
   void rsrv() override;
 
  private:
+  // SocketDriver
+  void take_request(Message message) override;
+  void answer_ioctl(Message message) override;
+  void drop(Message /*message*/) override { ++dropped_; }
+
   // EventSource
   [[nodiscard]] int descriptor() const override { return socket_->descriptor(); }
   bool on_readable() override;
@@ -104,12 +105,10 @@ class KernelUdp final : public Module, private EventSource, private provider::Co
   void bind(ConstBytes address) override;
   void unbind() override;
   void release() override;
-  void up(Message message) override;
+  void answer_lost() override { ++answers_lost_; }
   [[nodiscard]] provider::OptionStore* options() override { return &socket_options_; }
 
   // Requests and errors.
-  void take(Message message);
-  void answer_ioctl(Message message);
   void report(Message indication, int error, std::size_t datagrams = 1);
   void refuse_datagram(Message request, int error);
   void count_error(int error, std::size_t datagrams);

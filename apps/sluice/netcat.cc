@@ -12,7 +12,7 @@
 #include "apps/common/addresses.h"
 #include "apps/sluice/exit_code.h"
 #include "apps/sluice/netcat_connection.h"
-#include "apps/sluice/netcat_input.h"
+#include "apps/sluice/netcat_user.h"
 #include "apps/sluice/program.h"
 #include "edge/host_stream.h"
 #include "stack/wire/address.h"
@@ -25,15 +25,10 @@ namespace {
 using tli::Endpoint;
 using wire::TransportAddress;
 
-class Netcat {
+class Netcat : NetcatUser {
  public:
   Netcat(Program& program, Endpoint& endpoint, const NetcatOptions& options)
-      : program_(program),
-        endpoint_(endpoint),
-        options_(options),
-        addresses_(endpoint.stream(), "sluice: nc"),
-        input_(program.loop(), options),
-        received_(65536) {}
+      : NetcatUser(program, endpoint, options), addresses_(endpoint.stream(), "sluice: nc") {}
 
   void set_peer(const TransportAddress& peer) {
     peer_.resize(peer.encoded_size());
@@ -127,19 +122,8 @@ class Netcat {
     }
   }
 
-  void fail(std::string_view what, const tli::Failure& failure) {
-    fmt::print(stderr, "sluice: nc: {}\n", Endpoint::t_error(what, failure));
-    exit_code_ = exit_failed;
-  }
-
-  Program& program_;
-  Endpoint& endpoint_;
-  const NetcatOptions& options_;
   AddressWatch addresses_;
   std::vector<std::byte> peer_;
-  NetcatInput input_;
-  std::vector<std::byte> received_;
-  int exit_code_ = exit_ok;
 };
 
 /// Binds the endpoint: to the given port on every address of the stack, or where the provider likes. Answers where.

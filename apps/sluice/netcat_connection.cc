@@ -6,10 +6,9 @@
 #include <array>
 #include <cstdio>
 #include <system_error>
-#include <vector>
 
 #include "apps/sluice/exit_code.h"
-#include "apps/sluice/netcat_input.h"
+#include "apps/sluice/netcat_user.h"
 
 namespace sluice {
 namespace {
@@ -17,10 +16,9 @@ namespace {
 using tli::Endpoint;
 using wire::TransportAddress;
 
-class ConnectionNetcat {
+class ConnectionNetcat : NetcatUser {
  public:
-  ConnectionNetcat(Program& program, Endpoint& endpoint, const NetcatOptions& options)
-      : program_(program), endpoint_(endpoint), options_(options), input_(program.loop(), options), received_(65536) {}
+  using NetcatUser::NetcatUser;
 
   int run(const std::optional<TransportAddress>& peer) {
     if (peer) {
@@ -164,18 +162,8 @@ class ConnectionNetcat {
       fail(what, outcome.error());
     }
   }
-  void fail(std::string_view what, const tli::Failure& failure) {
-    fmt::print(stderr, "sluice: nc: {}\n", Endpoint::t_error(what, failure));
-    exit_code_ = exit_failed;
-  }
 
-  Program& program_;
-  Endpoint& endpoint_;
-  const NetcatOptions& options_;
-  NetcatInput input_;
-  std::vector<std::byte> received_;
   bool over_ = false;  // both sides have released
-  int exit_code_ = exit_ok;
 };
 
 }  // namespace

@@ -140,10 +140,10 @@ class Module {
   /// Whether everybody in the stream, its head included, handles segmented messages; from one that ends them on
   /// (ends_segments()), everybody from there to the driver.
   [[nodiscard]] bool segments() const { return segments_; }
-
- protected:
   /// This module, as deferred checks and changes remember it. REQUIRES: it is part of a stream.
   [[nodiscard]] const ModuleHandle& handle() const { return handle_; }
+
+ protected:
   /// What a driver does with each message on its way up: on a fused path it is deferred, if it is large enough.
   void defer_if_fused(Message& message) const;
   /// The place where the stream's reader waits for the next data that this module passes up. nullptr: nobody waits,

@@ -15,17 +15,10 @@
 namespace sluice::rmpp {
 namespace {
 
-using wire::DataUnit;
-using wire::RmppHeader;
-using wire::RmppMalformed;
-using wire::message::Indication;
-using Kind = DataUnit::Kind;
-using Type = RmppHeader::Type;
-
 /// Room in front of a packet for the headers below.
 constexpr std::size_t headroom_below = 128;
 
-constexpr std::array<std::string_view, static_cast<std::size_t>(RmppMalformed::count_)> malformed_meanings = {
+constexpr std::array<std::string_view, static_cast<std::size_t>(wire::RmppMalformed::count_)> malformed_meanings = {
     "packets shorter than a header",
     "packets of another version",
     "packets whose header's checksum is wrong",
@@ -42,7 +35,7 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(RmppMalformed::c
 Protocol::Protocol(std::string_view name, const Options& options) : Module(name, Services::both), options_(options) {
   for (std::size_t at = 0; at < malformed_meanings.size(); ++at) {
     malformed_.push_back(
-        std::make_unique<Counter>(*this, wire::name_of(static_cast<RmppMalformed>(at)), malformed_meanings[at]));
+        std::make_unique<Counter>(*this, wire::name_of(static_cast<Malformed>(at)), malformed_meanings[at]));
   }
 }
 
@@ -56,9 +49,9 @@ Status Protocol::open() {
 std::uint8_t flags_of(Recovery recovery) {
   switch (recovery) {
     case Recovery::none:
-      return RmppHeader::unacknowledged;
+      return wire::RmppHeader::unacknowledged;
     case Recovery::selective:
-      return RmppHeader::selective;
+      return wire::RmppHeader::selective;
     case Recovery::message:
       break;
   }
@@ -219,7 +212,7 @@ void Protocol::tell_limits(Message& message) const {
 }
 
 /// An answer about a message, which says again what its packet said of it.
-void Protocol::answer(const Peer& peer, const Header& about, Header::Type type) {
+void Protocol::answer(const Peer& peer, const Header& about, Type type) {
   Header header = about;
   header.type = type;
   header.source_incarnation = incarnation_;
@@ -245,13 +238,13 @@ std::vector<ParameterSpec> parameter_specs() {
       {.name = "packet_bytes",
        .type = integer,
        .meaning = "Payload of a packet, in bytes; 1400 if absent.",
-       .minimum = RmppHeader::packet_bytes_min,
+       .minimum = wire::RmppHeader::packet_bytes_min,
        .maximum = 65000},
       {.name = "grant_packets",
        .type = integer,
        .meaning = "Packets granted at once, at most; 16 if absent.",
        .minimum = 1,
-       .maximum = RmppHeader::granted_packets_max},
+       .maximum = wire::RmppHeader::granted_packets_max},
       {.name = "buffers",
        .type = integer,
        .meaning = "Packets granted to all nodes together, at most; 1024 if absent.",

@@ -88,7 +88,12 @@ class Protocol : public Module {
   [[nodiscard]] std::uint32_t incarnation() const { return incarnation_; }
 
  private:
+  using DataUnit = wire::DataUnit;
+  using Kind = DataUnit::Kind;
   using Header = wire::RmppHeader;
+  using Type = Header::Type;
+  using Malformed = wire::RmppMalformed;
+  using Indication = wire::message::Indication;
 
   struct Outgoing {
     Message data;  // without blocks: a message without bytes
@@ -145,10 +150,10 @@ class Protocol : public Module {
   void pump(Peer& peer);
   [[nodiscard]] Message packet_of(const Peer& peer, std::uint64_t index);
   [[nodiscard]] Message slice(const Message& data, std::uint64_t offset, std::size_t size);
-  void finish(Peer& peer, wire::message::Indication::Kind kind, int error);
+  void finish(Peer& peer, Indication::Kind kind, int error);
   void timed_out(Peer& peer);
   void arm(Peer& peer);
-  [[nodiscard]] Header header_of(const Peer& peer, Header::Type type) const;
+  [[nodiscard]] Header header_of(const Peer& peer, Type type) const;
 
   // Receiving (message_receiving.cc)
   [[nodiscard]] bool receive(Message& message);
@@ -173,7 +178,7 @@ class Protocol : public Module {
   void grant(Peer& peer);
   void grant_again(Peer& peer);
   void lose(Peer& peer);
-  void indicate_end(const Peer& peer, wire::message::Indication::Kind kind, int error);
+  void indicate_end(const Peer& peer, Indication::Kind kind, int error);
   void release_buffers(ReceiveSide& side);
   [[nodiscard]] bool has_room();
   void drop(Message& message, Counter& counter);
@@ -183,9 +188,9 @@ class Protocol : public Module {
   [[nodiscard]] Peer* find_or_make(const wire::TransportAddress& address);
   [[nodiscard]] Message packet_of(const Peer& peer, const Header& header, Message payload);
   void transmit(const Peer& peer, const Header& header);
-  void answer(const Peer& peer, const Header& about, Header::Type type);
-  void indicate(const Peer& peer, const wire::message::Indication& indication);
-  [[nodiscard]] Message indication_of(const wire::TransportAddress& peer, const wire::message::Indication& indication);
+  void answer(const Peer& peer, const Header& about, Type type);
+  void indicate(const Peer& peer, const Indication& indication);
+  [[nodiscard]] Message indication_of(const wire::TransportAddress& peer, const Indication& indication);
   void await_memory();
   void indicate_owed();
   void tell_limits(Message& message) const;
@@ -197,8 +202,8 @@ class Protocol : public Module {
   std::uint32_t next_peer_id_ = 1;
   std::uint32_t numbers_used_ = 0;  // for nodes that have been forgotten
   bool user_decides_ = false;
-  Batch* upward_ = nullptr;  // what a batch of packets has given so far
-  std::deque<std::pair<wire::TransportAddress, wire::message::Indication>> owed_;  // that wait for memory
+  Batch* upward_ = nullptr;                                         // what a batch of packets has given so far
+  std::deque<std::pair<wire::TransportAddress, Indication>> owed_;  // that wait for memory
   std::unique_ptr<BufferCall> memory_;
   std::uint32_t granted_packets_ = 0;
   std::size_t messages_waiting_ = 0;

@@ -14,13 +14,6 @@
 namespace sluice::rmpp {
 namespace {
 
-using wire::DataUnit;
-using wire::RmppHeader;
-using wire::RmppMalformed;
-using wire::message::Indication;
-using Kind = DataUnit::Kind;
-using Type = RmppHeader::Type;
-
 constexpr std::uint32_t bits(std::uint64_t count) { return (std::uint32_t{1} << count) - 1; }
 
 /// Whether `left` comes after `right`, where numbers wrap around.
@@ -30,7 +23,7 @@ constexpr bool after(std::uint16_t left, std::uint16_t right) {
 }
 
 /// Whether both are about the same message.
-bool agree(const RmppHeader& left, const RmppHeader& right) {
+bool agree(const wire::RmppHeader& left, const wire::RmppHeader& right) {
   return left.packet_bytes == right.packet_bytes && left.total_bytes == right.total_bytes && left.tag == right.tag &&
          left.flags == right.flags;
 }
@@ -93,7 +86,7 @@ bool Protocol::receive(Message& message) {
   const wire::TransportAddress from{(*unitdata)->peer, (*unitdata)->peer_port};
   std::array<std::byte, Header::size> scratch;
   const std::byte* const front = message.front(Header::size, scratch.data());
-  const auto parsed = front == nullptr ? std::unexpected(RmppMalformed::short_header)
+  const auto parsed = front == nullptr ? std::unexpected(Malformed::short_header)
                                        : Header::parse({front, Header::size}, message.data_size());
   if (!parsed) {
     drop(message, *malformed_[static_cast<std::size_t>(parsed.error())]);

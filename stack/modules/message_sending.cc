@@ -14,12 +14,8 @@
 namespace sluice::rmpp {
 namespace {
 
-using wire::DataUnit;
 using wire::message::Decision;
-using wire::message::Indication;
 using wire::message::Request;
-using Kind = DataUnit::Kind;
-using Type = wire::RmppHeader::Type;
 
 }  // namespace
 
@@ -94,7 +90,7 @@ bool Protocol::request(Message& message) {
   return false;
 }
 
-Protocol::Header Protocol::header_of(const Peer& peer, Header::Type type) const {
+Protocol::Header Protocol::header_of(const Peer& peer, Type type) const {
   const Outgoing& message = peer.send.waiting.front();
   return {.type = type,
           .flags = flags_of(options_.recovery),

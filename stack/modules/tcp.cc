@@ -12,7 +12,6 @@
 #include "stack/core/ioctl.h"
 #include "stack/core/primitive.h"
 #include "stack/core/stream_set.h"
-#include "stack/modules/tcp_entered.h"
 #include "stack/wire/connection_info.h"
 #include "stack/wire/protocol.h"
 
@@ -29,9 +28,8 @@ constexpr double buffer_bytes_max = 1 << 30;
 }  // namespace
 
 Tcp::Tcp(const Options& options)
-    : Module("tcp", Services::both), ConnectionMode(static_cast<Module&>(*this)), declared_(options) {
-  write_queue().set_marks(write_marks);
-}
+    : ConnectionEndpoint("tcp", {indicated_, rejected_, connect_failures_, resets_, aborted_, unsent_, no_memory_}),
+      declared_(options) {}
 
 PayloadWork Tcp::payload_work(Side side) const {
   if (side == Side::write) {
@@ -47,15 +45,8 @@ PayloadWork Tcp::payload_work(Side side) const {
           .lands = true};
 }
 
-/// What the peer has not acknowledged; of a connection that both ends have released, the release included.
-bool Tcp::holds_data() const { return (mine_ && !mine_->connection.all_acknowledged()) || some_linger(); }
-
 Status Tcp::open() {
   cookies_ = tcp::Cookies({set().prng()(), set().prng()()});
-  memory_ = std::make_unique<BufferCall>(set().scheduler(), set().pool(), [this] {
-    const Entered entered(*this, Entered::By::call);
-    deliver();
-  });
   port_ = std::make_unique<PortBinding>(
       *this, wire::protocol_tcp,
       PortBinding::Hooks{
@@ -64,12 +55,12 @@ Status Tcp::open() {
           .unbound = [this] { port_released(); },
           .refused = [this](std::int32_t tli_error, std::int32_t unix_error) { port_refused(tli_error, unix_error); }});
   port_->open();
-  return {};
+  return ConnectionEndpoint::open();
 }
 
 /// What was said may be lost, and what was not said is: the peer must not take the part that it has for the whole.
 void Tcp::close() {
-  const Entered entered(*this, Entered::By::call);
+  const Entered entered(*this);
   if (mine_) {
     end_connection(!(mine_->connection.all_acknowledged() && write_queue().empty() && released_));
   }
@@ -77,70 +68,20 @@ void Tcp::close() {
 }
 
 void Tcp::release() {
-  end_connection(true);
-  drop_callers();
-  for (auto& one : lingering_) {
-    abort(std::move(one));
-  }
-  lingering_.clear();
+  ConnectionEndpoint::release();
   handed_.clear();
   callee_.reset();
-  unbind_due_ = false;
   port_->abandon();
 }
 
 // ---- Requests ----
 
-void Tcp::wput(Batch&& batch) {
-  const Entered entered(*this, Entered::By::call);
-  while (Message message = batch.pop()) {
-    take(std::move(message));
-  }
-}
-
-void Tcp::take(Message message) {
-  if (message.type() == MessageType::flush) {
-    flush_queues(message);
-    write_queue().put_next(std::move(message));
-    return;
-  }
+void Tcp::pass_on(Message message) {
   if (message.type() == MessageType::ioctl && ioctl_block(message).command == wire::SLIOCCONNECTION) {
     return answer_ioctl(std::move(message));
   }
-  if (message.type() != MessageType::data && !is_protocol(message.type())) {
-    write_queue().put_next(std::move(message));
-    return;
-  }
-  Message accepted = accept(std::move(message));
-  if (!accepted) {
-    return;
-  }
-  if (accepted.type() != MessageType::data && primitive_of(accepted.bytes()) == T_ORDREL_REQ) {
-    start_release();
-  } else if (!accepted.carries_data()) {
-    return;  // no byte, and TCP has nothing that could say so
-  } else if (!mine_) {
-    ++unsent_;
-  } else {
-    send_or_wait(std::move(accepted));
-  }
+  write_queue().put_next(std::move(message));
 }
-
-void Tcp::up(Message message) {
-  if (message) {
-    read_queue().put_next(std::move(message));
-  } else {
-    ++no_memory_;
-  }
-}
-
-ConstBytes Tcp::local_address() const {
-  return local_size_ != 0 ? ConstBytes(local_).first(local_size_) : bound_address();
-}
-
-ConstBytes Tcp::remote_address() const { return ConstBytes(remote_).first(remote_size_); }
-
-std::uint32_t Tcp::acceptor_id() const { return set().module_handles().number(handle()); }
 
 // ---- Options ----
 
@@ -265,7 +206,7 @@ void Tcp::bind(ConstBytes address, std::uint32_t connect_indications) {
 }
 
 void Tcp::port_bound() {
-  const Entered entered(*this, Entered::By::call);
+  const Entered entered(*this);
   switch (std::exchange(purpose_, Purpose::none)) {
     case Purpose::none:
       return;
@@ -283,7 +224,7 @@ void Tcp::port_bound() {
 }
 
 void Tcp::port_refused(std::int32_t tli_error, std::int32_t unix_error) {
-  const Entered entered(*this, Entered::By::call);
+  const Entered entered(*this);
   const Purpose purpose = std::exchange(purpose_, Purpose::none);
   if (purpose == Purpose::none || purpose == Purpose::user) {  // unbind(), bind()
     return refused(tli_error, unix_error);
@@ -297,11 +238,8 @@ void Tcp::port_refused(std::int32_t tli_error, std::int32_t unix_error) {
 }
 
 void Tcp::port_released() {
-  const Entered entered(*this, Entered::By::call);
-  for (auto& one : lingering_) {
-    drop(std::move(one));
-  }
-  lingering_.clear();
+  const Entered entered(*this);
+  drop_lingering();
   acknowledged();
 }
 
@@ -313,15 +251,9 @@ void Tcp::go_on() {
   }
 }
 
-void Tcp::unbind() {
-  drop_callers();
-  unbind_due_ = true;
-  unbind_when_done();
-}
-
-/// The port is given up when nothing of it is needed any more: what waits to be acknowledged is; TIME-WAIT is not.
+/// TIME-WAIT needs no port.
 void Tcp::unbind_when_done() {
-  if (!unbind_due_ || purpose_ != Purpose::none || some_linger()) {
+  if (!unbind_due_ || purpose_ != Purpose::none || lingers()) {
     return;
   }
   unbind_due_ = false;
@@ -407,23 +339,17 @@ void Tcp::respond(std::uint32_t acceptor_id, std::int32_t sequence) {
   indicate_callers();
 }
 
-void Tcp::reject(std::int32_t sequence) {
-  ++rejected_;
-  abort(take_caller(sequence));
-  acknowledged();
-  indicate_callers();
-}
-
-void Tcp::disconnect() {
-  end_connection(true);
-  acknowledged();
-  indicate_callers();
-}
-
 // ---- Sending ----
 
-/// Data behind its primitive, or alone. What is lent is copied now, and in that pass summed as segments will need it.
-void Tcp::send_or_wait(Message message) {
+/// What is lent is copied now, and in that pass summed as segments will need it.
+void Tcp::take_data(Message message) {
+  if (!message.carries_data()) {
+    return;  // no byte, and TCP has nothing that could say so
+  }
+  if (!mine_) {
+    ++unsent_;
+    return;
+  }
   if (message.type() != MessageType::data) {
     message.pop_block();
   }
@@ -442,117 +368,30 @@ void Tcp::send(Message data) {
   flush(*mine_);
 }
 
-void Tcp::wsrv() {
-  const Entered entered(*this, Entered::By::call);
-  send_waiting();
-}
-
-void Tcp::send_waiting() {
-  while (mine_ && mine_->connection.may_send() && mine_->connection.send_room() > 0) {
-    Message message = write_queue().dequeue();
-    if (!message) {
-      return;
-    }
-    send(std::move(message));
-  }
-}
-
-/// The release comes behind everything that was put before it, which the send buffer takes, room or not.
-void Tcp::start_release() {
-  while (mine_) {
-    Message message = write_queue().dequeue();
-    if (!message) {
-      break;
-    }
-    send(std::move(message));
-  }
-  if (!mine_) {
-    return;
-  }
-  released_ = true;
+void Tcp::finish() {
   mine_->connection.finish(set().now());
   flush(*mine_);
-  linger_if_released();
 }
 
 // ---- Receiving ----
 
-void Tcp::rsrv() {
-  const Entered entered(*this, Entered::By::call);
-  indicate_callers();
-  deliver();
-}
-
-/// Passes up what has come, as long as the stream above takes it, and then that nothing more will.
-void Tcp::deliver() {
-  while (mine_ && mine_->connection.ready_bytes() > 0 && may(provider::ConnectionEvent::data_ind)) {
-    if (!read_queue().can_put_next()) {
-      return;
-    }
-    Message indication = primitive_message(set().pool(), DataInd{}, MessageType::proto);
-    if (!indication) {
-      static_cast<void>(memory_->await(encoded_size_of(DataInd{})));
-      return;
-    }
-    indication.link(mine_->connection.take(set().now(), indication_bytes_max));
-    defer_unless_landed(indication);
-    read_queue().put_next(std::move(indication));
-    if (mine_) {
-      flush(*mine_);  // the window that opens: what answers it comes behind this
-    }
-  }
-  end_came_ = end_came_ || (mine_ && mine_->connection.take_news().ended);
-  if (mine_ && end_came_ && !peer_ended_ && may(provider::ConnectionEvent::ordrel_ind)) {
-    peer_ended_ = true;
-    indicate_release();
-    linger_if_released();
+void Tcp::pass_up(Message indication) {
+  indication.link(mine_->connection.take(set().now(), indication_bytes_max));
+  defer_unless_landed(indication);
+  read_queue().put_next(std::move(indication));
+  if (mine_) {
+    flush(*mine_);  // the window that opens: what answers it comes behind this
   }
 }
 
-// ---- The end ----
-
-/// Both ends have been released: the stream is idle, and what is left of the connection is not the user's business.
-void Tcp::linger_if_released() {
-  if (!mine_ || !released_ || !peer_ended_) {
-    return;
-  }
-  lingering_.push_back(std::move(mine_));
-  forget_connection();
-  news_of_lingering(*lingering_.back());
-  indicate_callers();
-}
-
-/// The connection is gone, or cannot go on.
-void Tcp::lose_connection(int error) {
-  const bool opening = state() == TS_WCON_CREQ;
-  end_connection(true);
-  if (may(provider::ConnectionEvent::discon_ind1)) {
-    ++(opening ? connect_failures_ : resets_);
-    indicate_disconnection(error);
-  }
-  indicate_callers();
-}
-
-/// Ends what there is, and forgets what was to be sent.
-void Tcp::end_connection(bool reset) {
-  unsent_ += write_queue().messages();
-  write_queue().flush(FlushKind::all);
-  if (!mine_) {
-    return;
-  }
-  std::unique_ptr<Held> ended = std::move(mine_);
-  forget_connection();
-  if (reset && ended->connection.state() != tcp::State::closed) {
-    ++aborted_;
-    abort(std::move(ended));
-  } else {
-    drop(std::move(ended));
-  }
+bool Tcp::peer_has_ended() {
+  end_came_ = end_came_ || mine_->connection.take_news().ended;
+  return end_came_;
 }
 
 void Tcp::forget_connection() {
-  local_size_ = remote_size_ = 0;
-  released_ = peer_ended_ = end_came_ = false;
+  ConnectionEndpoint::forget_connection();
+  end_came_ = false;
 }
 
 // ---- Registry ----

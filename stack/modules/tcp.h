@@ -118,8 +118,8 @@
 #include <optional>
 #include <vector>
 
-#include "stack/core/module.h"
 #include "stack/core/registry.h"
+#include "stack/modules/connection_endpoint.h"
 #include "stack/modules/port_binding.h"
 #include "stack/modules/tcp_connection.h"
 #include "stack/modules/tcp_cookie.h"
@@ -129,9 +129,25 @@
 
 namespace sluice {
 
-class Tcp final : public Module, private provider::ConnectionMode {
+class Tcp;
+
+namespace tcp {
+
+/// A connection, its timer, and the stream it is part of now.
+struct Held {
+  Held(Tcp& first_owner, const Ends& ends, const Connection::Settings& settings, const Connection::Secrets& secrets);
+  Tcp* owner;
+  Connection connection;
+  Timer timer;
+  bool ended = false;              // the peer ended sending before the connection was anybody's
+  Connection::Statistics counted;  // by the owners' counters
+  bool touched = false;            // among its owner's
+};
+
+}  // namespace tcp
+
+class Tcp final : public ConnectionEndpoint<tcp::Held> {
  public:
-  static constexpr WaterMarks write_marks{.high_bytes = 256 * 1024, .low_bytes = 64 * 1024};
   static constexpr std::size_t indication_bytes_max = 64 * 1024;
   /// What may come of a caller before he is accepted.
   static constexpr std::size_t caller_receive_bytes_max = 8 * 1024;
@@ -149,31 +165,16 @@ class Tcp final : public Module, private provider::ConnectionMode {
 
   explicit Tcp(const Options& options);
 
-  [[nodiscard]] bool handles_deferred() const override { return true; }
   [[nodiscard]] bool handles_segments() const override { return true; }
   [[nodiscard]] bool ends_segments() const override { return true; }
-  [[nodiscard]] bool holds_data() const override;
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::TcpHeader::size_max; }
   Status open() override;
   void close() override;
-  void wput(Batch&& batch) override;
-  void wsrv() override;
   void rput(Batch&& batch) override;
-  void rsrv() override;
 
  private:
-  /// A connection, its timer, and the stream it is part of now.
-  struct Held {
-    Held(Tcp& first_owner, const tcp::Ends& ends, const tcp::Connection::Settings& settings,
-         const tcp::Connection::Secrets& secrets);
-    Tcp* owner;
-    tcp::Connection connection;
-    Timer timer;
-    bool ended = false;                   // the peer ended sending before the connection was anybody's
-    tcp::Connection::Statistics counted;  // by the owners' counters
-    bool touched = false;                 // among its owner's
-  };
+  friend struct tcp::Held;
   /// One that came to a stream that listens, and has not been accepted.
   struct Caller {
     std::unique_ptr<Held> held;
@@ -200,26 +201,33 @@ class Tcp final : public Module, private provider::ConnectionMode {
    private:
     Tcp& module_;
   };
-  /// While one runs, what was dropped is kept: calls to other modules may come back here.
-  class Entered;
 
   // ConnectionMode
   void bind(ConstBytes address, std::uint32_t connect_indications) override;
-  void unbind() override;
   void connect(ConstBytes destination) override;
   void respond(std::uint32_t acceptor_id, std::int32_t sequence) override;
-  void reject(std::int32_t sequence) override;
-  void disconnect() override;
   void release() override;
-  void up(Message message) override;
   [[nodiscard]] provider::OptionStore* options() override { return &options_; }
-  [[nodiscard]] ConstBytes local_address() const override;
-  [[nodiscard]] ConstBytes remote_address() const override;
-  [[nodiscard]] std::uint32_t acceptor_id() const override;
   [[nodiscard]] std::int32_t tidu_bytes_max() const override { return indication_bytes_max; }
 
+  // ConnectionEndpoint
+  void pass_on(Message message) override;
+  void opened() override { ++connections_; }
+  void note(const News& news) override { end_came_ = end_came_ || news.ended; }
+  void take_data(Message message) override;
+  void send(Message data) override;
+  void finish() override;
+  void pass_up(Message indication) override;
+  [[nodiscard]] bool peer_has_ended() override;
+  void abort(std::unique_ptr<Held> held) override;
+  void drop(std::unique_ptr<Held> held) override;
+  void forget_connection() override;
+  [[nodiscard]] std::optional<Indication> next_caller() override;
+  void refuse_caller(std::int32_t sequence) override;
+  void drop_callers() override;
+  void unbind_when_done() override;
+
   // The user (tcp.cc)
-  void take(Message message);
   void answer_ioctl(Message message);
   void port_bound();
   void port_refused(std::int32_t tli_error, std::int32_t unix_error);
@@ -227,16 +235,6 @@ class Tcp final : public Module, private provider::ConnectionMode {
   void go_on();
   void start_connecting();
   void refuse_connect(std::int32_t tli_error, std::int32_t unix_error);
-  void unbind_when_done();
-  void send_or_wait(Message message);
-  void send(Message data);
-  void send_waiting();
-  void start_release();
-  void deliver();
-  void lose_connection(int error);
-  void end_connection(bool reset);
-  void linger_if_released();
-  void forget_connection();
 
   // Connections (tcp_connections.cc)
   [[nodiscard]] tcp::Connection::Secrets secrets_of(const tcp::Ends& ends) const;
@@ -251,20 +249,12 @@ class Tcp final : public Module, private provider::ConnectionMode {
   void flush(Held& held);
   [[nodiscard]] bool has(const Held& held) const;
   void on_timer(Held& held);
-  void news_of_mine();
   void news_of_caller(Caller& caller);
-  void news_of_lingering(Held& held);
   void count(Held& held);
-  void indicate_callers();
-  [[nodiscard]] bool listens() const;
   [[nodiscard]] std::unique_ptr<Held> take_caller(std::int32_t sequence);
   [[nodiscard]] Held* find(const tcp::Ends& ends);
   void take_over(std::unique_ptr<Held> held, Tcp& from);
   void adopted();
-  void drop(std::unique_ptr<Held> held);
-  void abort(std::unique_ptr<Held> held);
-  [[nodiscard]] bool some_linger() const;
-  void drop_callers();
 
   // The network (tcp_network.cc)
   [[nodiscard]] bool from_network(Message& message);
@@ -289,7 +279,6 @@ class Tcp final : public Module, private provider::ConnectionMode {
   [[nodiscard]] std::uint16_t segment_bytes_of(const wire::IpAddress& remote, std::uint32_t mtu) const;
   [[nodiscard]] std::size_t together_bytes_of(const wire::network::RouteAck& route) const;
   void path_changed(const wire::network::RouteAck& route);
-  void down(Message message);
 
   const Options declared_;
   Options buffers_ = declared_;
@@ -303,28 +292,14 @@ class Tcp final : public Module, private provider::ConnectionMode {
   std::uint32_t segment_limit_ = segment_limit_initial;
   std::unique_ptr<PortBinding> port_;
   Purpose purpose_ = Purpose::none;
-  std::uint32_t wanted_indications_ = 0;          // of the bind in hand
   std::optional<wire::TransportAddress> callee_;  // of the connect in hand
-  std::unique_ptr<Held> mine_;
   std::vector<Caller> callers_;
   tcp::Cookies cookies_;
-  TimePoint cookies_until_{};                     // those that were sent are good
-  std::vector<std::unique_ptr<Held>> lingering_;  // released by both ends
-  std::vector<Held*> touched_;                    // to which segments have come that are not attended to yet
+  TimePoint cookies_until_{};   // those that were sent are good
+  std::vector<Held*> touched_;  // to which segments have come that are not attended to yet
   std::vector<Handed> handed_;
   std::uint32_t adopted_from_ = 0;  // number of the stream that listens
-  std::vector<std::unique_ptr<Held>> dropped_connections_;
-  unsigned entered_ = 0;
-  std::int32_t next_sequence_ = 1;
-  std::array<std::byte, wire::TransportAddress::encoded_size_max> local_{};
-  std::array<std::byte, wire::TransportAddress::encoded_size_max> remote_{};
-  std::size_t local_size_ = 0;
-  std::size_t remote_size_ = 0;
-  bool released_ = false;    // by the user
-  bool end_came_ = false;    // the peer's
-  bool peer_ended_ = false;  // and the user has been told
-  bool unbind_due_ = false;
-  std::unique_ptr<BufferCall> memory_;
+  bool end_came_ = false;           // the peer's
   std::optional<wire::network::RouteAck> answered_route_;
 
   Counter connections_{*this, "connections", "connections set up, by either side"};

@@ -162,6 +162,7 @@ class Connection {
 
   [[nodiscard]] const Ends& ends() const { return ends_; }
   [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] bool is_closed() const { return state_ == State::closed; }
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
   [[nodiscard]] wire::ConnectionInfo info() const;
   void set_no_delay(bool no_delay) { settings_.no_delay = no_delay; }
@@ -224,6 +225,7 @@ class Connection {
   /// What came in order, up to `bytes_max` of it; empty when there is nothing. The window opens accordingly.
   [[nodiscard]] Message take(TimePoint now, std::size_t bytes_max = SIZE_MAX);
   [[nodiscard]] std::size_t ready_bytes() const { return received_ ? received_->ready_bytes() : 0; }
+  [[nodiscard]] bool has_ready() const { return ready_bytes() > 0; }
 
   // What comes of it.
 

@@ -12,14 +12,13 @@
 #include "stack/core/stream_set.h"
 #include "stack/modules/siphash.h"
 #include "stack/modules/tcp.h"
-#include "stack/modules/tcp_entered.h"
 
 namespace sluice {
 
 using namespace wire::tpi;  // the primitives and their numbers
 
-Tcp::Held::Held(Tcp& first_owner, const tcp::Ends& ends, const tcp::Connection::Settings& settings,
-                const tcp::Connection::Secrets& secrets)
+tcp::Held::Held(Tcp& first_owner, const Ends& ends, const Connection::Settings& settings,
+                const Connection::Secrets& secrets)
     : owner(&first_owner),
       connection(first_owner.set().pool(), ends, settings, secrets),
       timer(first_owner.set().scheduler(), [this] { owner->on_timer(*this); }) {}
@@ -56,8 +55,8 @@ void Tcp::set_connection(std::unique_ptr<Held> held) {
   end_came_ = mine_->ended;
   mine_->connection.bound_receive_buffer(buffers_.receive_buffer_bytes);
   apply_options();
-  local_size_ = mine_->connection.ends().local.encode(local_);
-  remote_size_ = mine_->connection.ends().remote.encode(remote_);
+  set_local_address(mine_->connection.ends().local);
+  set_remote_address(mine_->connection.ends().remote);
 }
 
 /// To the stream's connection. REQUIRES: there is one.
@@ -145,40 +144,13 @@ void Tcp::untouch(Held& held) {
 }
 
 void Tcp::attend_touched() {
-  const Entered entered(*this, Entered::By::call);
+  const Entered entered(*this);
   while (!touched_.empty()) {
     Held& held = *touched_.front();
     untouch(held);
     held.connection.settle(set().now());
     attend(held);
   }
-}
-
-void Tcp::news_of_mine() {
-  const tcp::Connection::News news = mine_->connection.take_news();
-  end_came_ = end_came_ || news.ended;
-  if (news.opened && state() == TS_WCON_CREQ) {
-    ++connections_;
-    confirm_connection(remote_address());
-  }
-  if (news.closed && *news.closed != 0) {
-    return lose_connection(*news.closed);
-  }
-  if (news.acknowledged) {
-    send_waiting();
-  }
-  deliver();
-}
-
-void Tcp::news_of_lingering(Held& held) {
-  static_cast<void>(held.connection.take_news());
-  if (held.connection.state() == tcp::State::closed) {
-    const auto one = std::ranges::find_if(lingering_, [&](const auto& kept) { return kept.get() == &held; });
-    std::unique_ptr<Held> over = std::move(*one);
-    lingering_.erase(one);
-    drop(std::move(over));
-  }
-  unbind_when_done();
 }
 
 void Tcp::news_of_caller(Caller& calling) {
@@ -199,11 +171,10 @@ void Tcp::news_of_caller(Caller& calling) {
   indicate_callers();
 }
 
-/// What was dropped may be in use further up in this very call.
 void Tcp::drop(std::unique_ptr<Held> held) {
   untouch(*held);
   held->timer.cancel();
-  dropped_connections_.push_back(std::move(held));
+  ConnectionEndpoint::drop(std::move(held));
 }
 
 void Tcp::abort(std::unique_ptr<Held> held) {
@@ -212,14 +183,7 @@ void Tcp::abort(std::unique_ptr<Held> held) {
   drop(std::move(held));
 }
 
-/// Whether a connection that both ends have released has something left that its peer is to acknowledge.
-bool Tcp::some_linger() const {
-  return std::ranges::any_of(lingering_, [](const auto& one) { return !one->connection.is_done(); });
-}
-
 // ---- Callers ----
-
-bool Tcp::listens() const { return !failed() && connect_indications() > 0; }
 
 /// REQUIRES: its indication is outstanding.
 std::unique_ptr<Tcp::Held> Tcp::take_caller(std::int32_t sequence) {
@@ -233,20 +197,16 @@ std::unique_ptr<Tcp::Held> Tcp::take_caller(std::int32_t sequence) {
   return held;
 }
 
-/// Tells the user of those who wait, as many as may be outstanding.
-void Tcp::indicate_callers() {
-  while (listens() && outstanding() < connect_indications() && may(provider::ConnectionEvent::conn_ind) &&
-         read_queue().can_put_next()) {
-    const auto next = std::ranges::find_if(callers_, [](const Caller& one) { return one.opened && !one.sequence; });
-    if (next == callers_.end()) {
-      return;
-    }
-    next->sequence = next_sequence_;
-    next_sequence_ = next_sequence_ == INT32_MAX ? 1 : next_sequence_ + 1;
-    ++connections_;
-    ++indicated_;
-    indicate_connection(Encoded(next->held->connection.ends().remote).bytes(), *next->sequence);
+void Tcp::refuse_caller(std::int32_t sequence) { abort(take_caller(sequence)); }
+
+std::optional<Tcp::Indication> Tcp::next_caller() {
+  const auto next = std::ranges::find_if(callers_, [](const Caller& one) { return one.opened && !one.sequence; });
+  if (next == callers_.end()) {
+    return std::nullopt;
   }
+  ++connections_;
+  next->sequence = new_sequence();
+  return Indication{.source = next->held->connection.ends().remote, .sequence = *next->sequence};
 }
 
 void Tcp::drop_callers() {
@@ -263,7 +223,7 @@ void Tcp::drop_callers() {
 /// A connection that another stream has accepted for this one. Until the driver knows of it, that one passes on what
 /// comes.
 void Tcp::take_over(std::unique_ptr<Held> held, Tcp& from) {
-  const Entered entered(*this, Entered::By::call);
+  const Entered entered(*this);
   const tcp::Ends ends = held->connection.ends();
   set_connection(std::move(held));
   adopted_from_ = from.acceptor_id();

@@ -12,7 +12,6 @@
 #include "stack/core/stream_set.h"
 #include "stack/modules/data_unit_primitive.h"
 #include "stack/modules/tcp.h"
-#include "stack/modules/tcp_entered.h"
 #include "stack/wire/checksum.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/ipv6.h"
@@ -26,14 +25,6 @@ using wire::TcpHeader;
 using Kind = DataUnit::Kind;
 
 // ---- Down ----
-
-void Tcp::down(Message message) {
-  if (message) {
-    write_queue().put_next(std::move(message));
-  } else {
-    ++no_memory_;
-  }
-}
 
 /// Of ip: a segment that is not to be fragmented, or several that go down together. Empty where there is no memory, and
 /// while the stream's port changes: ip would not take it then, and what is lost comes again.
@@ -92,7 +83,7 @@ std::uint16_t Tcp::segment_bytes_of(const wire::IpAddress& remote, std::uint32_t
 // ---- Up ----
 
 void Tcp::rput(Batch&& batch) {
-  const Entered entered(*this, Entered::By::call);
+  const Entered entered(*this);
   while (Message message = batch.pop()) {
     if (is_data_unit(message, Kind::network_indication, T_UNITDATA_IND)) {
       receive(std::move(message));
@@ -221,7 +212,7 @@ Message Tcp::place_for(const Message& message, const DataUnit& unitdata) const {
 }
 
 void Tcp::arrived(const tcp::Ends& ends, tcp::Segment segment) {
-  const Entered entered(*this, Entered::By::call);
+  const Entered entered(*this);
   if (Held* const held = find(ends)) {
     // What came before a reset goes up before it, and what comes behind the end is of no connection.
     if (held->touched && (segment.header.has(wire::tcp_rst) || held->connection.state() == tcp::State::closed)) {

@@ -12,7 +12,6 @@
 #include "stack/core/primitive.h"
 #include "stack/core/reader_place.h"
 #include "stack/core/stream_set.h"
-#include "stack/modules/xtp_entered.h"
 
 namespace sluice {
 
@@ -39,8 +38,8 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(XtpMalformed::co
 }  // namespace
 
 Xtp::Xtp(const xtp::Options& options)
-    : Module("xtp", Services::both), ConnectionMode(static_cast<Module&>(*this)), options_(options) {
-  write_queue().set_marks(write_marks);
+    : ConnectionEndpoint("xtp", {indicated_, rejected_, connect_failures_, resets_, aborted_, unsent_, no_memory_}),
+      options_(options) {
   for (std::size_t at = 0; at < xtp_malformed_meanings.size(); ++at) {
     malformed_packets_.push_back(
         std::make_unique<Counter>(*this, wire::name_of(static_cast<XtpMalformed>(at)), xtp_malformed_meanings[at]));
@@ -58,83 +57,19 @@ PayloadWork Xtp::payload_work(Side side) const {
   return work;
 }
 
-bool Xtp::holds_data() const { return (mine_ && !mine_->association.all_acknowledged()) || some_linger(); }
-
 Status Xtp::open() {
   timer_ = std::make_unique<Timer>(set().scheduler(), [this] { on_timer(); });
-  memory_ = std::make_unique<BufferCall>(set().scheduler(), set().pool(), [this] {
-    const Entered entered(*this);
-    deliver();
-  });
-  return {};
+  return ConnectionEndpoint::open();
 }
 
 /// What was said may be lost, and what was not said is: the peer must not take the part that it has for the whole.
 void Xtp::close() {
   const Entered entered(*this);
   if (mine_) {
-    end_association(!(mine_->association.is_done() && released_));
+    end_connection(!(mine_->connection.is_done() && released_));
   }
   release();
 }
-
-void Xtp::release() {
-  end_association(true);
-  drop_callers();
-  for (auto& one : lingering_) {
-    one->association.abort(set().now());
-    count(*one);
-    drop(std::move(one));
-  }
-  lingering_.clear();
-  unbind_due_ = false;
-}
-
-// ---- Requests ----
-
-void Xtp::wput(Batch&& batch) {
-  const Entered entered(*this);
-  while (Message message = batch.pop()) {
-    take(std::move(message));
-  }
-}
-
-void Xtp::take(Message message) {
-  if (message.type() == MessageType::flush) {
-    flush_queues(message);
-    write_queue().put_next(std::move(message));
-    return;
-  }
-  if (message.type() != MessageType::data && !is_protocol(message.type())) {
-    write_queue().put_next(std::move(message));
-    return;
-  }
-  Message accepted = accept(std::move(message));
-  if (!accepted) {
-    return;
-  }
-  if (accepted.type() != MessageType::data && primitive_of(accepted.bytes()) == T_ORDREL_REQ) {
-    start_release();
-  } else if (accepted.data_size() == 0) {
-    return;  // no byte, and no packet that could say so
-  } else if (!mine_ || !mine_->association.may_send()) {
-    ++unsent_;
-  } else {
-    send_or_wait(std::move(accepted));
-  }
-}
-
-void Xtp::up(Message message) {
-  if (message) {
-    read_queue().put_next(std::move(message));
-  } else {
-    ++no_memory_;
-  }
-}
-
-ConstBytes Xtp::remote_address() const { return ConstBytes(remote_).first(remote_size_); }
-
-std::uint32_t Xtp::acceptor_id() const { return set().module_handles().number(handle()); }
 
 // ---- Binding ----
 
@@ -150,21 +85,11 @@ void Xtp::bind(ConstBytes address, std::uint32_t connect_indications) {
   down(std::move(request));
 }
 
-void Xtp::unbind() {
-  drop_callers();
-  unbind_due_ = true;
-  unbind_when_done();
-}
-
-/// The port is given up when nothing of it is needed any more: what waits to be acknowledged is.
 void Xtp::unbind_when_done() {
-  if (!unbind_due_ || some_linger()) {
+  if (!unbind_due_ || lingers()) {
     return;
   }
-  for (auto& one : lingering_) {
-    drop(std::move(one));
-  }
-  lingering_.clear();
+  drop_lingering();
   answered_.clear();
   unbind_due_ = false;
   Message request = primitive_message(set().pool(), UnbindReq{}, MessageType::proto);
@@ -197,9 +122,9 @@ void Xtp::connect(ConstBytes destination) {
     return refused(TSYSERR, EOPNOTSUPP);
   }
   mine_ = make_association(*to);
-  remote_size_ = to->encode(remote_);
+  set_remote_address(*to);
   acknowledged();
-  mine_->association.connect(set().now());
+  mine_->connection.connect(set().now());
   attend(*mine_);
 }
 
@@ -226,29 +151,18 @@ void Xtp::accept_call(const xtp::Call& call) {
   const Entered entered(*this);
   ++associations_;
   mine_ = make_association(call.from);
-  remote_size_ = call.from.encode(remote_);
-  mine_->association.accept(call, set().now());
+  set_remote_address(call.from);
+  mine_->connection.accept(call, set().now());
   attend(*mine_);
 }
 
-void Xtp::reject(std::int32_t sequence) {
-  ++rejected_;
+void Xtp::refuse_caller(std::int32_t sequence) {
   const xtp::Call call = take_caller(sequence);
   answered_.push_back({call.from, call.key, true});
   refuse(call.from, call.key, wire::XtpDiagnosis::Value::unspecified);
-  acknowledged();
-  indicate_callers();
-}
-
-void Xtp::disconnect() {
-  end_association(true);
-  acknowledged();
-  indicate_callers();
 }
 
 // ---- Callers ----
-
-bool Xtp::listens() const { return !failed() && connect_indications() > 0; }
 
 /// REQUIRES: its indication is outstanding.
 xtp::Call Xtp::take_caller(std::int32_t sequence) {
@@ -261,19 +175,13 @@ xtp::Call Xtp::take_caller(std::int32_t sequence) {
   return call;
 }
 
-/// Tells the user of those who wait, as many as may be outstanding.
-void Xtp::indicate_callers() {
-  while (listens() && outstanding() < connect_indications() && may(ConnectionEvent::conn_ind) &&
-         read_queue().can_put_next()) {
-    const auto next = std::ranges::find(callers_, std::optional<std::int32_t>(), &Caller::sequence);
-    if (next == callers_.end()) {
-      return;
-    }
-    next->sequence = next_sequence_;
-    next_sequence_ = next_sequence_ == INT32_MAX ? 1 : next_sequence_ + 1;
-    ++indicated_;
-    indicate_connection(Encoded(next->call.from).bytes(), *next->sequence);
+std::optional<Xtp::Indication> Xtp::next_caller() {
+  const auto next = std::ranges::find(callers_, std::optional<std::int32_t>(), &Caller::sequence);
+  if (next == callers_.end()) {
+    return std::nullopt;
   }
+  next->sequence = new_sequence();
+  return Indication{.source = next->call.from, .sequence = *next->sequence};
 }
 
 void Xtp::drop_callers() {
@@ -297,15 +205,22 @@ bool ends_message(const Message& message) {
 
 }  // namespace
 
-/// Data behind its primitive, or alone. What is lent is copied now, and in that pass summed as packets will need it.
-void Xtp::send_or_wait(Message message) {
-  const Stretches stretches = mine_->association.stretches(message_bytes_);
+/// What is lent is copied now, and in that pass summed as packets will need it.
+void Xtp::take_data(Message message) {
+  if (message.data_size() == 0) {
+    return;  // no byte, and no packet that could say so
+  }
+  if (!mine_ || !mine_->connection.may_send()) {
+    ++unsent_;
+    return;
+  }
+  const Stretches stretches = mine_->connection.stretches(message_bytes_);
   message_bytes_ = ends_message(message) ? 0 : message_bytes_ + message.data_size();
   if (keep(message, Side::write, stretches) == TransformResult::failed) {
     ++unsent_;
-    return lose_association(ENOBUFS);
+    return lose_connection(ENOBUFS);
   }
-  if (write_queue().empty() && mine_->association.send_room() > 0) {
+  if (write_queue().empty() && mine_->connection.send_room() > 0) {
     return send(std::move(message));
   }
   message.first().type = message.type() == MessageType::data ? MessageType::data : MessageType::proto;
@@ -317,76 +232,27 @@ void Xtp::send(Message message) {
   if (message.type() != MessageType::data) {
     message.pop_block();
   }
-  mine_->association.send(std::move(message), ends, set().now());
+  mine_->connection.send(std::move(message), ends, set().now());
   attend(*mine_);
 }
 
-void Xtp::wsrv() {
-  const Entered entered(*this);
-  send_waiting();
-}
-
-void Xtp::send_waiting() {
-  while (mine_ && mine_->association.may_send() && mine_->association.send_room() > 0) {
-    Message message = write_queue().dequeue();
-    if (!message) {
-      return;
-    }
-    send(std::move(message));
-  }
-}
-
-/// The release comes behind everything that was put before it, which the send buffer takes, room or not.
-void Xtp::start_release() {
-  while (mine_) {
-    Message message = write_queue().dequeue();
-    if (!message) {
-      break;
-    }
-    send(std::move(message));
-  }
-  if (!mine_) {
-    return;
-  }
-  released_ = true;
-  mine_->association.finish(set().now());
+void Xtp::finish() {
+  mine_->connection.finish(set().now());
   attend(*mine_);
 }
 
 // ---- Receiving ----
 
-void Xtp::rsrv() {
-  const Entered entered(*this);
-  indicate_callers();
-  deliver();
-}
-
-/// Passes up what has come, as long as the stream above takes it, and then that nothing more will.
-void Xtp::deliver() {
-  while (mine_ && mine_->association.has_ready() && may(ConnectionEvent::data_ind)) {
-    if (!read_queue().can_put_next()) {
-      return;
-    }
-    Message indication = primitive_message(set().pool(), DataInd{}, MessageType::proto);
-    if (!indication) {
-      static_cast<void>(memory_->await(encoded_size_of(DataInd{})));
-      return;
-    }
-    xtp::Inbox::Piece piece = mine_->association.take(set().now());
-    DataInd{.more = piece.ends_message ? 0 : 1}.encode(indication.bytes());
-    indication.link(std::move(piece.data));
-    count(*mine_);
-    defer_unless_landed(indication);
-    if (ReaderPlace* const place = piece.ends_message ? waiting_reader() : nullptr) {
-      place->end_room();
-    }
-    read_queue().put_next(std::move(indication));
+void Xtp::pass_up(Message indication) {
+  xtp::Inbox::Piece piece = mine_->connection.take(set().now());
+  DataInd{.more = piece.ends_message ? 0 : 1}.encode(indication.bytes());
+  indication.link(std::move(piece.data));
+  count(*mine_);
+  defer_unless_landed(indication);
+  if (ReaderPlace* const place = piece.ends_message ? waiting_reader() : nullptr) {
+    place->end_room();
   }
-  if (mine_ && mine_->association.has_ended() && !peer_ended_ && may(ConnectionEvent::ordrel_ind)) {
-    peer_ended_ = true;
-    indicate_release();
-    linger_if_released();
-  }
+  read_queue().put_next(std::move(indication));
 }
 
 // ---- What comes of associations ----
@@ -404,11 +270,11 @@ void Xtp::attend(Held& held) {
 
 /// Takes what it has to send, and what it has counted.
 void Xtp::count(Held& held) {
-  Batch packets = held.association.take_packets();
+  Batch packets = held.connection.take_packets();
   while (Message packet = packets.pop()) {
-    send_packet(held.association.remote(), std::move(packet));
+    send_packet(held.connection.remote(), std::move(packet));
   }
-  const xtp::Association::Statistics now = held.association.statistics();
+  const xtp::Association::Statistics now = held.connection.statistics();
   const xtp::Association::Statistics before = std::exchange(held.counted, now);
   data_sent_ += now.sent - before.sent;
   data_again_ += now.again - before.again;
@@ -423,85 +289,25 @@ void Xtp::count(Held& held) {
   no_memory_ += now.no_memory - before.no_memory;
 }
 
-void Xtp::news_of_mine() {
-  const xtp::Association::News news = mine_->association.take_news();
-  if (news.opened && state() == TS_WCON_CREQ) {
-    ++associations_;
-    remote_size_ = mine_->association.remote().encode(remote_);
-    confirm_connection(remote_address());
-  }
-  if (news.closed && *news.closed != 0) {
-    return lose_association(*news.closed);
-  }
-  if (news.acknowledged) {
-    send_waiting();
-  }
-  deliver();
-  linger_if_released();
+void Xtp::opened() {
+  ++associations_;
+  set_remote_address(mine_->connection.remote());
 }
 
-void Xtp::news_of_lingering(Held& held) {
-  static_cast<void>(held.association.take_news());
-  if (held.association.state() == xtp::State::closed) {
-    const auto one = std::ranges::find_if(lingering_, [&](const auto& kept) { return kept.get() == &held; });
-    std::unique_ptr<Held> over = std::move(*one);
-    lingering_.erase(one);
-    drop(std::move(over));
-  }
-  unbind_when_done();
+void Xtp::abort(std::unique_ptr<Held> held) {
+  held->connection.abort(set().now());
+  count(*held);
+  drop(std::move(held));
 }
 
-/// Both ends have been released: the stream is idle, and what is left of the association is not the user's business.
-void Xtp::linger_if_released() {
-  if (!mine_ || !released_ || !peer_ended_) {
-    return;
-  }
-  lingering_.push_back(std::move(mine_));
-  forget_association();
-  news_of_lingering(*lingering_.back());
-  indicate_callers();
-}
-
-/// The association is gone, or cannot go on.
-void Xtp::lose_association(int error) {
-  const bool opening = state() == TS_WCON_CREQ;
-  end_association(true);
-  if (may(ConnectionEvent::discon_ind1)) {
-    ++(opening ? connect_failures_ : resets_);
-    indicate_disconnection(error);
-  }
-  indicate_callers();
-}
-
-/// Ends what there is, and forgets what was to be sent.
-void Xtp::end_association(bool tell) {
-  unsent_ += write_queue().messages();
-  write_queue().flush(FlushKind::all);
-  if (!mine_) {
-    return;
-  }
-  std::unique_ptr<Held> ended = std::move(mine_);
-  forget_association();
-  if (tell && ended->association.state() != xtp::State::closed) {
-    ++aborted_;
-    ended->association.abort(set().now());
-    count(*ended);
-  }
-  drop(std::move(ended));
-}
-
-void Xtp::forget_association() {
-  remote_size_ = 0;
+void Xtp::forget_connection() {
+  ConnectionEndpoint::forget_connection();
   message_bytes_ = 0;
-  released_ = peer_ended_ = false;
 }
 
-/// What was dropped may be in use further up in this very call.
-void Xtp::drop(std::unique_ptr<Held> held) { dropped_.push_back(std::move(held)); }
-
-/// Whether an association that both ends have released has something left that its peer is to acknowledge.
-bool Xtp::some_linger() const {
-  return std::ranges::any_of(lingering_, [](const auto& one) { return !one->association.is_done(); });
+void Xtp::leave() {
+  flush_packets();
+  arm();
 }
 
 // ---- Time ----
@@ -510,22 +316,22 @@ void Xtp::on_timer() {
   const Entered entered(*this);
   std::vector<Held*> due;
   const auto note = [&](const std::unique_ptr<Held>& held) {
-    if (held && held->association.next_deadline() <= set().now()) {
+    if (held && held->connection.next_deadline() <= set().now()) {
       due.push_back(held.get());
     }
   };
   note(mine_);
   std::ranges::for_each(lingering_, note);
   for (Held* const held : due) {  // one that is dropped meanwhile stays until this returns, and is closed
-    held->association.on_timer(set().now());
+    held->connection.on_timer(set().now());
     attend(*held);
   }
 }
 
 void Xtp::arm() {
-  TimePoint next = mine_ ? mine_->association.next_deadline() : never;
+  TimePoint next = mine_ ? mine_->connection.next_deadline() : never;
   for (const auto& one : lingering_) {
-    next = std::min(next, one->association.next_deadline());
+    next = std::min(next, one->connection.next_deadline());
   }
   if (next == never) {
     timer_->cancel();

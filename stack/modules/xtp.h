@@ -115,41 +115,40 @@
 #include <optional>
 #include <vector>
 
-#include "stack/core/module.h"
 #include "stack/core/registry.h"
+#include "stack/modules/connection_endpoint.h"
 #include "stack/modules/xtp_association.h"
 #include "stack/provider/connection_mode.h"
 #include "stack/wire/data_unit.h"
 
 namespace sluice {
 
-class Xtp final : public Module, private provider::ConnectionMode {
+namespace xtp {
+
+struct Held {
+  Association connection;
+  Association::Statistics counted;  // by the owner's counters
+};
+
+}  // namespace xtp
+
+class Xtp final : public ConnectionEndpoint<xtp::Held> {
  public:
-  static constexpr WaterMarks write_marks{.high_bytes = 256 * 1024, .low_bytes = 64 * 1024};
   static constexpr std::size_t answered_calls_max = 256;
 
   explicit Xtp(const xtp::Options& options);
 
-  [[nodiscard]] bool handles_deferred() const override { return true; }
-  [[nodiscard]] bool holds_data() const override;
   [[nodiscard]] PayloadWork payload_work(Side side) const override;
   [[nodiscard]] std::size_t headroom() const override { return wire::XtpHeader::size; }
   Status open() override;
   void close() override;
-  void wput(Batch&& batch) override;
-  void wsrv() override;
   void rput(Batch&& batch) override;
-  void rsrv() override;
 
   /// For tests: what is kept.
   [[nodiscard]] std::size_t lingering() const { return lingering_.size(); }
   [[nodiscard]] std::size_t callers() const { return callers_.size(); }
 
  private:
-  struct Held {
-    xtp::Association association;
-    xtp::Association::Statistics counted;  // by the owner's counters
-  };
   struct Caller {
     xtp::Call call;
     std::optional<std::int32_t> sequence;  // SEQ_number of its T_CONN_IND
@@ -162,48 +161,36 @@ class Xtp final : public Module, private provider::ConnectionMode {
   };
   /// What the provider below has been asked.
   enum class Asked : std::uint8_t { nothing, bind, unbind };
-  /// While one runs, what is to leave waits, and what was dropped is kept: calls to neighbours may come back here.
-  class Entered;
 
   // ConnectionMode
   void bind(ConstBytes address, std::uint32_t connect_indications) override;
-  void unbind() override;
   void connect(ConstBytes destination) override;
   void respond(std::uint32_t acceptor_id, std::int32_t sequence) override;
-  void reject(std::int32_t sequence) override;
-  void disconnect() override;
-  void release() override;
-  void up(Message message) override;
-  [[nodiscard]] ConstBytes local_address() const override { return bound_address(); }
-  [[nodiscard]] ConstBytes remote_address() const override;
-  [[nodiscard]] std::uint32_t acceptor_id() const override;
   [[nodiscard]] std::int32_t tsdu_size() const override { return wire::tpi::T_INFINITE; }
   [[nodiscard]] std::int32_t tidu_bytes_max() const override { return xtp::Inbox::piece_bytes_max; }
 
+  // ConnectionEndpoint
+  void opened() override;
+  void take_data(Message message) override;
+  void send(Message message) override;
+  void finish() override;
+  void pass_up(Message indication) override;
+  [[nodiscard]] bool peer_has_ended() override { return mine_->connection.has_ended(); }
+  void abort(std::unique_ptr<Held> held) override;
+  void forget_connection() override;
+  [[nodiscard]] std::optional<Indication> next_caller() override;
+  void refuse_caller(std::int32_t sequence) override;
+  void drop_callers() override;
+  void unbind_when_done() override;
+  /// What is to leave has waited.
+  void leave() override;
+
   // The user (xtp.cc)
-  void take(Message message);
-  void send_or_wait(Message message);
-  void send(Message message);
-  void send_waiting();
-  void start_release();
-  void deliver();
-  void unbind_when_done();
   [[nodiscard]] std::unique_ptr<Held> make_association(const wire::TransportAddress& remote);
   void accept_call(const xtp::Call& call);
   void attend(Held& held);
   void count(Held& held);
-  void news_of_mine();
-  void news_of_lingering(Held& held);
-  void linger_if_released();
-  void lose_association(int error);
-  void end_association(bool tell);
-  void forget_association();
-  void drop(std::unique_ptr<Held> held);
-  [[nodiscard]] bool some_linger() const;
-  [[nodiscard]] bool listens() const;
-  void indicate_callers();
   [[nodiscard]] xtp::Call take_caller(std::int32_t sequence);
-  void drop_callers();
   void on_timer();
   void arm();
 
@@ -226,7 +213,6 @@ class Xtp final : public Module, private provider::ConnectionMode {
   void send_packet(const wire::TransportAddress& to, Message packet);
   [[nodiscard]] bool seal(Message& packet);
   void flush_packets();
-  void down(Message message);
   [[nodiscard]] Held* find(std::uint64_t key);
   [[nodiscard]] Held* addressee(const wire::TransportAddress& from, const wire::XtpHeader& header);
   [[nodiscard]] Held* find_by_peer(const wire::TransportAddress& from, std::uint64_t peer_key);
@@ -234,25 +220,13 @@ class Xtp final : public Module, private provider::ConnectionMode {
 
   xtp::Options options_;
   Asked asked_ = Asked::nothing;
-  std::uint32_t wanted_indications_ = 0;  // of the bind in hand
-  bool unbind_due_ = false;
   bool is_bound_ = false;  // below
   wire::TransportAddress local_;
-  std::unique_ptr<Held> mine_;
-  std::vector<std::unique_ptr<Held>> lingering_;  // released by both ends
   std::vector<Caller> callers_;
   std::deque<Answered> answered_;
-  std::vector<std::unique_ptr<Held>> dropped_;
   std::uint64_t message_bytes_ = 0;  // of the message that the user is giving, so far
   Batch packets_;
-  unsigned entered_ = 0;
-  std::int32_t next_sequence_ = 1;
-  std::array<std::byte, wire::TransportAddress::encoded_size_max> remote_{};
-  std::size_t remote_size_ = 0;
-  bool released_ = false;    // by the user
-  bool peer_ended_ = false;  // and the user has been told
   std::unique_ptr<Timer> timer_;
-  std::unique_ptr<BufferCall> memory_;
 
   Counter associations_{*this, "associations", "associations set up, by either side"};
   Counter indicated_{*this, "indicated", "T_CONN_IND passed up"};

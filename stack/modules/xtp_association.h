@@ -111,6 +111,7 @@ class Association {
               const Options& options, const Secrets& secrets);
 
   [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] bool is_closed() const { return state_ == State::closed; }
   [[nodiscard]] std::uint64_t key() const { return secrets_.key; }
   [[nodiscard]] std::uint64_t peer_key() const { return peer_key_; }
   [[nodiscard]] const wire::TransportAddress& remote() const { return remote_; }

@@ -13,7 +13,6 @@
 #include "stack/core/stream_set.h"
 #include "stack/modules/data_unit_primitive.h"
 #include "stack/modules/xtp.h"
-#include "stack/modules/xtp_entered.h"
 
 namespace sluice {
 
@@ -36,14 +35,6 @@ static_assert(xtp_segment_bytes_max >= XtpFirst::size_max);
 }  // namespace
 
 // ---- Down ----
-
-void Xtp::down(Message message) {
-  if (message) {
-    write_queue().put_next(std::move(message));
-  } else {
-    ++no_memory_;
-  }
-}
 
 /// The checksum, made or owed. False: a message is lost for want of memory.
 bool Xtp::seal(Message& packet) {
@@ -176,11 +167,11 @@ void Xtp::report(Message& message) {
   ++errors_;
   const TransportAddress to{(*read)->peer, (*read)->peer_port};
   const int error = (*read)->error;
-  if (!mine_ || mine_->association.remote() != to || error == ENOBUFS || error == 0) {
+  if (!mine_ || mine_->connection.remote() != to || error == ENOBUFS || error == 0) {
     return;
   }
-  if (mine_->association.state() == xtp::State::opening || error == EMSGSIZE) {
-    mine_->association.refused(error, set().now());
+  if (mine_->connection.state() == xtp::State::opening || error == EMSGSIZE) {
+    mine_->connection.refused(error, set().now());
     attend(*mine_);
   }
 }
@@ -235,7 +226,7 @@ Message Xtp::place_for(const TransportAddress& from, const Message& message) {
   }
   const auto header = XtpHeader::parse({front, XtpHeader::size}, message.data_size());
   if (!header || header->type != XtpHeader::Type::data || addressee(from, *header) != mine_.get() ||
-      mine_->association.waiting_before(header->sequence) != place->waiting()) {
+      mine_->connection.waiting_before(header->sequence) != place->waiting()) {
     return {};
   }
   return place->take_room_for(header->length);
@@ -297,16 +288,16 @@ void Xtp::dispatch(const TransportAddress& from, const XtpHeader& header, Messag
 }
 
 Xtp::Held* Xtp::find(std::uint64_t key) {
-  if (mine_ && mine_->association.key() == key) {
+  if (mine_ && mine_->connection.key() == key) {
     return mine_.get();
   }
-  const auto found = std::ranges::find_if(lingering_, [&](const auto& one) { return one->association.key() == key; });
+  const auto found = std::ranges::find_if(lingering_, [&](const auto& one) { return one->connection.key() == key; });
   return found == lingering_.end() ? nullptr : found->get();
 }
 
 Xtp::Held* Xtp::find_by_peer(const TransportAddress& from, std::uint64_t peer_key) {
   const auto is_it = [&](const auto& one) {
-    return one && one->association.peer_key() == peer_key && one->association.remote() == from;
+    return one && one->connection.peer_key() == peer_key && one->connection.remote() == from;
   };
   if (is_it(mine_)) {
     return mine_.get();
@@ -360,11 +351,11 @@ void Xtp::diagnosed(const TransportAddress& from, const XtpHeader& header, Const
     return refuse_malformed(diagnosis.error());
   }
   Held* const held = addressee(from, header);
-  if (held == nullptr || held->association.remote() != from) {
+  if (held == nullptr || held->connection.remote() != from) {
     ++no_association_;
     return;
   }
-  held->association.refused(0, set().now());
+  held->connection.refused(0, set().now());
   attend(*held);
 }
 
@@ -381,7 +372,7 @@ void Xtp::arrived(const TransportAddress& from, const XtpHeader& header, ConstBy
   }
   Held* const held = addressee(from, header);
   if (held != nullptr) {
-    held->association.arrive(std::move(packet), set().now());
+    held->connection.arrive(std::move(packet), set().now());
     return attend(*held);
   }
   if (!withdrawn(from, header)) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/contract.h"
+#include "stack/core/stream_set.h"
 
 namespace sluice::provider {
 
@@ -174,6 +175,12 @@ void ConnectionMode::start_disconnect() {
 
 bool ConnectionMode::is_outstanding(std::int32_t sequence) const {
   return std::ranges::find(outstanding_, sequence) != outstanding_.end();
+}
+
+std::uint32_t ConnectionMode::acceptor_id() const { return module_.set().module_handles().number(module_.handle()); }
+
+std::int32_t ConnectionMode::new_sequence() {
+  return std::exchange(next_sequence_, next_sequence_ == INT32_MAX ? 1 : next_sequence_ + 1);
 }
 
 void ConnectionMode::forget(std::int32_t sequence) { std::erase(outstanding_, sequence); }

@@ -86,6 +86,20 @@ class ConnectionMode : public Management {
   [[nodiscard]] std::size_t outstanding() const { return outstanding_.size(); }
   [[nodiscard]] ConstBytes bound_address() const { return ConstBytes(address_).first(address_size_); }
 
+  // The ends of the connection, for T_ADDR_ACK. Until they are set: the bound address, and none.
+  void set_local_address(const wire::TransportAddress& address) { local_size_ = address.encode(local_); }
+  void set_remote_address(const wire::TransportAddress& address) { remote_size_ = address.encode(remote_); }
+  void forget_addresses() { local_size_ = remote_size_ = 0; }
+  [[nodiscard]] ConstBytes local_address() const {
+    return local_size_ != 0 ? ConstBytes(local_).first(local_size_) : bound_address();
+  }
+  [[nodiscard]] ConstBytes remote_address() const { return ConstBytes(remote_).first(remote_size_); }
+
+  /// REQUIRES: the module is part of a stream.
+  [[nodiscard]] std::uint32_t acceptor_id() const;
+  /// SEQ_number for an indication of a connection: 1, 2, 3, ... as long as there are such numbers, then anew.
+  [[nodiscard]] std::int32_t new_sequence();
+
  private:
   /// `address` as the user gave it; empty: any. It is valid during the call, as are those below.
   virtual void bind(ConstBytes address, std::uint32_t connect_indications) = 0;
@@ -96,10 +110,6 @@ class ConnectionMode : public Management {
   virtual void disconnect() = 0;
   /// The interface has failed: gives up everything.
   virtual void release() = 0;
-  /// Of the connection; the bound address, and nothing, where there is none.
-  [[nodiscard]] virtual ConstBytes local_address() const = 0;
-  [[nodiscard]] virtual ConstBytes remote_address() const = 0;
-  [[nodiscard]] virtual std::uint32_t acceptor_id() const = 0;
   /// Of T_INFO_ACK: TSDU_size. 0: there are no TSDUs, what is written is a stream of bytes.
   [[nodiscard]] virtual std::int32_t tsdu_size() const { return 0; }
   /// Of T_INFO_ACK: TIDU_size.
@@ -126,6 +136,11 @@ class ConnectionMode : public Management {
   std::uint32_t connect_indications_ = 0;  // how many may be
   std::array<std::byte, wire::TransportAddress::encoded_size_max> address_{};
   std::size_t address_size_ = 0;  // 0: not bound
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> local_{};
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> remote_{};
+  std::size_t local_size_ = 0;
+  std::size_t remote_size_ = 0;
+  std::int32_t next_sequence_ = 1;
 };
 
 }  // namespace sluice::provider

@@ -11,6 +11,14 @@ namespace sluice::provider {
 
 using namespace wire::tpi;  // the primitives and their numbers
 
+void Management::up(Message message) {
+  if (message) {
+    module_.read_queue().put_next(std::move(message));
+  } else {
+    answer_lost();
+  }
+}
+
 void Management::answer_error(Message& request, std::int32_t primitive, std::int32_t tli_error,
                               std::int32_t unix_error) {
   answer(request, ErrorAck{.error_primitive = primitive, .tli_error = tli_error, .unix_error = unix_error});

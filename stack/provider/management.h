@@ -72,7 +72,9 @@ class Management {
  private:
   [[nodiscard]] virtual wire::tpi::InfoAck info() const = 0;
   /// Puts an answer up; an empty message is one that no memory was left for.
-  virtual void up(Message message) = 0;
+  virtual void up(Message message);
+  /// What up() does with such a one.
+  virtual void answer_lost() {}
   /// Called after up() was, for answers that had waited: nobody called us.
   virtual void came_late() {}
 

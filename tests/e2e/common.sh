@@ -79,6 +79,21 @@ two_hosts() {
   done
 }
 
+# A TAP device on each side of two_hosts, tap0, bridged to the link. The addresses move to the bridge.
+bridge_taps() {
+  local side port
+  for side in A B; do
+    local ns=NS_$side address=ADDR_$side address6=ADDR6_$side
+    ip netns exec "${!ns}" ip tuntap add dev tap0 mode tap
+    ip -n "${!ns}" address flush dev veth0
+    ip -n "${!ns}" link add br0 type bridge mcast_snooping 0
+    for port in veth0 tap0; do ip -n "${!ns}" link set $port mtu 1500 master br0 up; done
+    ip -n "${!ns}" link set br0 up
+    ip -n "${!ns}" address add "${!address}/24" dev br0
+    ip -n "${!ns}" address add "${!address6}/64" dev br0 nodad
+  done
+}
+
 in_a() { ip netns exec $NS_A "$@"; }
 in_b() { ip netns exec $NS_B "$@"; }
 

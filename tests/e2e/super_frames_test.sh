@@ -72,17 +72,7 @@ transfer "mtu" ours-b.toml ours-a.toml 10.77.0.12
 finish shrink
 
 # TAP devices, each bridged to the link: super-frames cross to the kernel and back, where it knows TUN_F_USO4 (Linux 6.2).
-for side in A B; do
-  ns=NS_$side address=ADDR_$side address6=ADDR6_$side
-  in_ns=(ip netns exec "${!ns}")
-  "${in_ns[@]}" ip tuntap add dev tap0 mode tap
-  ip -n "${!ns}" address flush dev veth0
-  ip -n "${!ns}" link add br0 type bridge mcast_snooping 0
-  for port in veth0 tap0; do ip -n "${!ns}" link set $port mtu 1500 master br0 up; done
-  ip -n "${!ns}" link set br0 up
-  ip -n "${!ns}" address add "${!address}/24" dev br0
-  ip -n "${!ns}" address add "${!address6}/64" dev br0 nodad
-done
+bridge_taps
 head -c 8000001 /dev/urandom > file
 
 # Whether the sender's payload went down without a pass of ours: only a super-frame's does, on a fused path.

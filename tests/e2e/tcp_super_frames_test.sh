@@ -100,19 +100,8 @@ among_us mtu 4
 finish shrink
 
 # TAP devices, each bridged to the link: super-frames cross to the kernel and back.
-ip -n $NS_A link set veth0 mtu 1500
-ip -n $NS_B link set veth0 mtu 1500
 head -c 3000001 /dev/urandom > question
-for side in A B; do
-  ns=NS_$side address=ADDR_$side address6=ADDR6_$side
-  ip netns exec "${!ns}" ip tuntap add dev tap0 mode tap
-  ip -n "${!ns}" address flush dev veth0
-  ip -n "${!ns}" link add br0 type bridge mcast_snooping 0
-  for port in veth0 tap0; do ip -n "${!ns}" link set $port mtu 1500 master br0 up; done
-  ip -n "${!ns}" link set br0 up
-  ip -n "${!ns}" address add "${!address}/24" dev br0
-  ip -n "${!ns}" address add "${!address6}/64" dev br0 nodad
-done
+bridge_taps
 for offload in true false; do
   for mode in layered fused; do
     stacks $mode ''

@@ -96,6 +96,18 @@ class StreamTurnsTest : public testing::Test {
     }
     return std::nullopt;
   }
+  /// Calls check(count, a_turn, prng) for many bursts, each of its own seed: how many messages come, what a turn takes
+  /// at most, and what the rest of the case is random by.
+  template <class Check>
+  void for_bursts(const Check& check) {
+    for (std::uint64_t seed = 1; seed <= repetitions && !HasFatalFailure(); ++seed) {
+      SCOPED_TRACE(seed);
+      Prng prng(seed);
+      const std::size_t count = burst_size(prng);
+      const std::size_t a_turn = 1 + prng() % 80;
+      check(count, a_turn, prng);
+    }
+  }
   /// 1..5000, small ones as likely as large ones.
   static std::size_t burst_size(Prng& prng) {
     const std::size_t bound = std::size_t{1} << (prng() % 13);
@@ -109,11 +121,7 @@ class StreamTurnsTest : public testing::Test {
 
 TEST_F(StreamTurnsTest, ABurstComesOutWhateverATurnTakes) {
   End end = open();
-  for (std::uint64_t seed = 1; seed <= repetitions; ++seed) {
-    SCOPED_TRACE(seed);
-    Prng prng(seed);
-    const std::size_t count = burst_size(prng);
-    const std::size_t a_turn = 1 + prng() % 80;
+  for_bursts([&](std::size_t count, std::size_t a_turn, Prng& prng) {
     const bool modest = prng() % 2 == 0;  // says that nothing more waits whether or not that is so
     std::size_t got = 0;
     turns_.attend(*end.stream, [&] {
@@ -129,18 +137,14 @@ TEST_F(StreamTurnsTest, ABurstComesOutWhateverATurnTakes) {
     ASSERT_EQ(got, count);
     ASSERT_FALSE(turns_.declined());
     turns_.unattend(*end.stream);
-  }
+  });
 }
 
 // A library above the stream may have taken a message that its program has not got yet (a TLI endpoint does, to see
 // whether an error waits before it sends): the stream is empty then, and the program has still something to read.
 TEST_F(StreamTurnsTest, WhatALibraryHasTakenAheadIsNotForgotten) {
   End end = open();
-  for (std::uint64_t seed = 1; seed <= repetitions; ++seed) {
-    SCOPED_TRACE(seed);
-    Prng prng(seed);
-    const std::size_t count = burst_size(prng);
-    const std::size_t a_turn = 1 + prng() % 80;
+  for_bursts([&](std::size_t count, std::size_t a_turn, Prng& /*prng*/) {
     std::size_t got = 0;
     Message ahead;
     turns_.attend(*end.stream, [&] {
@@ -159,7 +163,7 @@ TEST_F(StreamTurnsTest, WhatALibraryHasTakenAheadIsNotForgotten) {
     ASSERT_TRUE(run_until_asleep());
     ASSERT_EQ(got, count);
     turns_.unattend(*end.stream);
-  }
+  });
 }
 
 TEST_F(StreamTurnsTest, ABridgeMovesABurstThroughADeviceWithLittleRoom) {

@@ -20,6 +20,7 @@
 #include "stack/core/module_handle.h"
 #include "stack/modules/timod.h"
 #include "stack/wire/tpi.h"
+#include "tests/keeping_driver.h"
 #include "tests/stack/head/simulated_waiter.h"
 #include "tli/endpoint.h"
 
@@ -41,41 +42,10 @@ int error_of(const tli::Outcome<T>& outcome) {
   return outcome ? 0 : outcome.error().t_errno;
 }
 
-/// The provider. It answers requests at once and keeps data units; while stalled, these wait on its write queue.
-class Provider : public Module {
+/// The provider. It answers requests at once and keeps data units.
+class Provider : public KeepingDriver {
  public:
-  Provider() : Module("provider", Services::write) { write_queue().set_marks({.high_bytes = 1, .low_bytes = 1}); }
-
-  void wput(Batch&& batch) override {
-    while (Message message = batch.pop()) {
-      if (message.type() == MessageType::flush) {
-        turn_flush(std::move(message));
-      } else if (message.type() == MessageType::ioctl) {
-        read_queue().put_next(ioctl_refused(std::move(message), EINVAL));
-      } else if (tpi::primitive_of(message.bytes()) != tpi::T_UNITDATA_REQ) {
-        manage(message);
-      } else if (stalled) {
-        write_queue().enqueue(std::move(message));
-      } else if (echoes) {
-        echo(std::move(message));
-      } else {
-        sent.push_back(std::move(message));
-      }
-    }
-  }
-  void wsrv() override {
-    while (!stalled) {
-      Message message = write_queue().dequeue();
-      if (!message) {
-        return;
-      }
-      sent.push_back(std::move(message));
-    }
-  }
-  void resume() {
-    stalled = false;
-    write_queue().enable();
-  }
+  Provider() : KeepingDriver("provider", {.high_bytes = 1, .low_bytes = 1}) {}
 
   /// A data unit arrives, its data in one block a text.
   void arrives(std::string_view source, std::string_view options, const std::vector<std::string_view>& texts) {
@@ -89,7 +59,6 @@ class Provider : public Module {
   void fails(std::string_view destination, std::string_view options, std::int32_t error) {
     up(message_of(pool(), tpi::UderrorInd{as_bytes(destination), as_bytes(options), error}, MessageType::proto));
   }
-  void up(Message message) { read_queue().put_next(std::move(message)); }
   BufferPool& pool() { return set().pool(); }
 
   tpi::InfoAck info{.tsdu_size = 100,
@@ -99,7 +68,6 @@ class Provider : public Module {
                     .serv_type = tpi::T_CLTS,
                     .current_state = tpi::TS_UNBND,
                     .provider_flag = 0};
-  bool stalled = false;
   bool echoes = false;                   // sends every data unit back as it is
   bool silent = false;                   // answers nothing
   bool malformed = false;                // answers with the number of the answer alone
@@ -107,9 +75,23 @@ class Provider : public Module {
   std::string bound;
   std::uint32_t queue_length_asked = 99;
   std::int32_t management_flags_asked = 0;
-  std::vector<Message> sent;
 
  private:
+  void take(Message message) override {
+    if (message.type() == MessageType::flush) {
+      turn_flush(std::move(message));
+    } else if (message.type() == MessageType::ioctl) {
+      up(ioctl_refused(std::move(message), EINVAL));
+    } else if (tpi::primitive_of(message.bytes()) != tpi::T_UNITDATA_REQ) {
+      manage(message);
+    } else if (stalled) {
+      write_queue().enqueue(std::move(message));
+    } else if (echoes) {
+      echo(std::move(message));
+    } else {
+      sent.push_back(std::move(message));
+    }
+  }
   template <class Answer>
   void answer(const Answer& primitive) {
     if (malformed) {

@@ -127,7 +127,7 @@ Wanted wanted_of(const std::vector<std::string>& paths, Wanted::Are are, Trees t
 
 Result<std::optional<Deletion>> FixedDestination::deletion(const std::optional<Deletion>& asked) {
   if (wanted_.names.empty()) {
-    return below_.deletion(asked);
+    return below().deletion(asked);
   }
   if (asked) {
     return fail(EPERM, "nobody asked the other end to remove anything");
@@ -161,31 +161,31 @@ Status FixedDestination::check_list(std::span<const FileEntry> entries) const {
 
 /// Threat: a far side that asks for what it was not asked, to learn from the answer what lies here.
 bool FixedDestination::nothing_there(std::string_view, const FileEntry& first) {
-  return (wanted_.names.empty() || check(wanted_, first)) && below_.nothing_there(path_, first);
+  return (wanted_.names.empty() || check(wanted_, first)) && below().nothing_there(path_, first);
 }
 
 Result<std::unique_ptr<Sink>> FixedDestination::open(std::string_view, std::span<const FileEntry> entries) {
   const Status good = check_list(entries);
-  return good ? below_.open(path_, entries) : std::unexpected(good.error());
+  return good ? below().open(path_, entries) : std::unexpected(good.error());
 }
 
 Result<std::unique_ptr<Survey>> FixedDestination::survey(std::string_view, std::span<const FileEntry> entries,
                                                          const Update& update,
                                                          const std::optional<Deletion>& deletion) {
   const Status good = check_list(entries);
-  return good ? below_.survey(path_, entries, update, deletion) : std::unexpected(good.error());
+  return good ? below().survey(path_, entries, update, deletion) : std::unexpected(good.error());
 }
 
 Result<std::unique_ptr<Sink>> LinklessDestination::open(std::string_view path, std::span<const FileEntry> entries) {
   const Status good = has_no_link(entries);
-  return good ? below_.open(path, entries) : std::unexpected(good.error());
+  return good ? below().open(path, entries) : std::unexpected(good.error());
 }
 
 Result<std::unique_ptr<Survey>> LinklessDestination::survey(std::string_view path, std::span<const FileEntry> entries,
                                                             const Update& update,
                                                             const std::optional<Deletion>& deletion) {
   const Status good = has_no_link(entries);
-  return good ? below_.survey(path, entries, update, deletion) : std::unexpected(good.error());
+  return good ? below().survey(path, entries, update, deletion) : std::unexpected(good.error());
 }
 
 }  // namespace sluice::ftx

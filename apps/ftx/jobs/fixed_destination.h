@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/ftx/files/sink.h"
+#include "apps/ftx/jobs/destination_over.h"
 #include "apps/ftx/protocol/manifest.h"
 #include "apps/ftx/protocol/selection.h"
 
@@ -37,30 +37,21 @@ struct Wanted {
 /// A destination that takes no symbolic links: what one means, who made it alone decides.
 ///
 /// Threat: a client that leaves a link in what a server serves, which other programs there follow to where they lead.
-class LinklessDestination final : public Destination {
+class LinklessDestination final : public DestinationOver {
  public:
-  explicit LinklessDestination(Destination& below) : below_(below) {}
+  using DestinationOver::DestinationOver;
 
-  [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override {
-    return below_.deletion(asked);
-  }
-  [[nodiscard]] bool nothing_there(std::string_view path, const FileEntry& first) override {
-    return below_.nothing_there(path, first);
-  }
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
   [[nodiscard]] Result<std::unique_ptr<Survey>> survey(std::string_view path, std::span<const FileEntry> entries,
                                                        const Update& update,
                                                        const std::optional<Deletion>& deletion) override;
-
- private:
-  Destination& below_;
 };
 
-class FixedDestination final : public Destination {
+class FixedDestination final : public DestinationOver {
  public:
   /// `path`: as Destination::open() has it.
   FixedDestination(Destination& below, std::string path, Wanted wanted)
-      : below_(below), path_(std::move(path)), wanted_(std::move(wanted)) {}
+      : DestinationOver(below), path_(std::move(path)), wanted_(std::move(wanted)) {}
 
   /// Where files were asked for: what they were asked for with.
   [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override;
@@ -74,7 +65,6 @@ class FixedDestination final : public Destination {
  private:
   [[nodiscard]] Status check_list(std::span<const FileEntry> entries) const;
 
-  Destination& below_;
   std::string path_;
   Wanted wanted_;
 };

@@ -53,7 +53,7 @@ class ShownSink final : public Sink {
 }  // namespace
 
 Result<std::unique_ptr<Sink>> ShownDestination::open(std::string_view path, std::span<const FileEntry> entries) {
-  auto sink = below_.open(path, entries);
+  auto sink = below().open(path, entries);
   if (!sink || !observer_.wants_files()) {
     return sink;
   }

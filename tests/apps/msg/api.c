@@ -238,17 +238,22 @@ static void too_large(const char* text, int thread) {
   CHECK_CODE(sluice_msg_close(messenger), 0);
 }
 
-static void null_arguments(void) {
-  const sluice_msg_options options = options_of(0);
-  sluice_msg* open = opened(RMPP, &options);
-  sluice_msg* unused;
-  sluice_msg_peer peer = address_of(open), bad = peer;
+/* Where a call puts its answer. */
+typedef struct {
   sluice_msg_handle handle;
   sluice_msg_completion done;
   sluice_msg_unexpected found;
   sluice_msg_counts counts;
   uint64_t number;
   size_t which;
+} answers;
+
+static void null_arguments(void) {
+  const sluice_msg_options options = options_of(0);
+  sluice_msg* open = opened(RMPP, &options);
+  sluice_msg* unused;
+  sluice_msg_peer peer = address_of(open), bad = peer;
+  answers out;
   char text[SLUICE_MSG_PEER_TEXT_MAX];
   bad.version = 5;
 
@@ -260,44 +265,44 @@ static void null_arguments(void) {
   CHECK_CODE(sluice_msg_close(NULL), EINVAL);
   CHECK_CODE(sluice_msg_address(NULL, &peer), EINVAL);
   CHECK_CODE(sluice_msg_address(open, NULL), EINVAL);
-  CHECK_CODE(sluice_msg_bytes_max(NULL, &number), EINVAL);
+  CHECK_CODE(sluice_msg_bytes_max(NULL, &out.number), EINVAL);
   CHECK_CODE(sluice_msg_bytes_max(open, NULL), EINVAL);
   CHECK_CODE(sluice_msg_peer_from_text(NULL, &peer), EINVAL);
   CHECK_CODE(sluice_msg_peer_from_text("10.0.0.1:7", NULL), EINVAL);
   CHECK_CODE(sluice_msg_peer_to_text(NULL, text, sizeof text), EINVAL);
   CHECK_CODE(sluice_msg_peer_to_text(&peer, NULL, sizeof text), EINVAL);
   CHECK_CODE(sluice_msg_peer_to_text(&bad, text, sizeof text), EINVAL);
-  CHECK_CODE(sluice_msg_post(NULL, 1, 0, NULL, text, 1, &handle), EINVAL);
-  CHECK_CODE(sluice_msg_post(open, 1, 0, NULL, NULL, 1, &handle), EINVAL);
+  CHECK_CODE(sluice_msg_post(NULL, 1, 0, NULL, text, 1, &out.handle), EINVAL);
+  CHECK_CODE(sluice_msg_post(open, 1, 0, NULL, NULL, 1, &out.handle), EINVAL);
   CHECK_CODE(sluice_msg_post(open, 1, 0, NULL, text, 1, NULL), EINVAL);
-  CHECK_CODE(sluice_msg_post(open, 1, 0, &bad, text, 1, &handle), EINVAL);
-  CHECK_CODE(sluice_msg_send(NULL, &peer, 1, text, 1, &handle), EINVAL);
-  CHECK_CODE(sluice_msg_send(open, NULL, 1, text, 1, &handle), EINVAL);
-  CHECK_CODE(sluice_msg_send(open, &bad, 1, text, 1, &handle), EINVAL);
-  CHECK_CODE(sluice_msg_send(open, &peer, 1, NULL, 1, &handle), EINVAL);
+  CHECK_CODE(sluice_msg_post(open, 1, 0, &bad, text, 1, &out.handle), EINVAL);
+  CHECK_CODE(sluice_msg_send(NULL, &peer, 1, text, 1, &out.handle), EINVAL);
+  CHECK_CODE(sluice_msg_send(open, NULL, 1, text, 1, &out.handle), EINVAL);
+  CHECK_CODE(sluice_msg_send(open, &bad, 1, text, 1, &out.handle), EINVAL);
+  CHECK_CODE(sluice_msg_send(open, &peer, 1, NULL, 1, &out.handle), EINVAL);
   CHECK_CODE(sluice_msg_send(open, &peer, 1, text, 1, NULL), EINVAL);
-  CHECK_CODE(sluice_msg_test(NULL, 1, &done), EINVAL);
+  CHECK_CODE(sluice_msg_test(NULL, 1, &out.done), EINVAL);
   CHECK_CODE(sluice_msg_test(open, 1, NULL), EINVAL);
-  CHECK_CODE(sluice_msg_wait(NULL, 1, 0, &done), EINVAL);
+  CHECK_CODE(sluice_msg_wait(NULL, 1, 0, &out.done), EINVAL);
   CHECK_CODE(sluice_msg_wait(open, 1, 0, NULL), EINVAL);
-  CHECK_CODE(sluice_msg_post(open, 1, 0, NULL, text, 1, &handle), 0);
-  CHECK_CODE(sluice_msg_wait_any(NULL, &handle, 1, 0, &which, &done), EINVAL);
-  CHECK_CODE(sluice_msg_wait_any(open, NULL, 1, 0, &which, &done), EINVAL);
-  CHECK_CODE(sluice_msg_wait_any(open, &handle, 1, 0, NULL, &done), EINVAL);
-  CHECK_CODE(sluice_msg_wait_any(open, &handle, 1, 0, &which, NULL), EINVAL);
-  CHECK_CODE(sluice_msg_wait_any(open, &handle, 0, 0, &which, &done), EINVAL);
-  CHECK_CODE(sluice_msg_wait_any(open, &handle, SIZE_MAX, 0, &which, &done), EINVAL);
-  CHECK_CODE(sluice_msg_test(open, handle, &done), EAGAIN); /* none of these has touched it */
-  CHECK_CODE(sluice_msg_test(open, 0, &done), EINVAL);
-  CHECK_CODE(sluice_msg_test(open, UINT64_MAX, &done), EINVAL);
+  CHECK_CODE(sluice_msg_post(open, 1, 0, NULL, text, 1, &out.handle), 0);
+  CHECK_CODE(sluice_msg_wait_any(NULL, &out.handle, 1, 0, &out.which, &out.done), EINVAL);
+  CHECK_CODE(sluice_msg_wait_any(open, NULL, 1, 0, &out.which, &out.done), EINVAL);
+  CHECK_CODE(sluice_msg_wait_any(open, &out.handle, 1, 0, NULL, &out.done), EINVAL);
+  CHECK_CODE(sluice_msg_wait_any(open, &out.handle, 1, 0, &out.which, NULL), EINVAL);
+  CHECK_CODE(sluice_msg_wait_any(open, &out.handle, 0, 0, &out.which, &out.done), EINVAL);
+  CHECK_CODE(sluice_msg_wait_any(open, &out.handle, SIZE_MAX, 0, &out.which, &out.done), EINVAL);
+  CHECK_CODE(sluice_msg_test(open, out.handle, &out.done), EAGAIN); /* none of these has touched it */
+  CHECK_CODE(sluice_msg_test(open, 0, &out.done), EINVAL);
+  CHECK_CODE(sluice_msg_test(open, UINT64_MAX, &out.done), EINVAL);
   CHECK_CODE(sluice_msg_cancel(open, UINT64_MAX), EBUSY);
-  CHECK_CODE(sluice_msg_probe(NULL, 1, 0, NULL, 0, &found), EINVAL);
+  CHECK_CODE(sluice_msg_probe(NULL, 1, 0, NULL, 0, &out.found), EINVAL);
   CHECK_CODE(sluice_msg_probe(open, 1, 0, NULL, 0, NULL), EINVAL);
-  CHECK_CODE(sluice_msg_probe(open, 1, 0, &bad, 0, &found), EINVAL);
+  CHECK_CODE(sluice_msg_probe(open, 1, 0, &bad, 0, &out.found), EINVAL);
   CHECK_CODE(sluice_msg_cancel(NULL, 1), EINVAL);
-  CHECK_CODE(sluice_msg_statistics(NULL, &counts, sizeof counts), EINVAL);
-  CHECK_CODE(sluice_msg_statistics(open, NULL, sizeof counts), EINVAL);
-  CHECK_CODE(sluice_msg_statistics(open, &counts, sizeof counts - 1), EINVAL);
+  CHECK_CODE(sluice_msg_statistics(NULL, &out.counts, sizeof out.counts), EINVAL);
+  CHECK_CODE(sluice_msg_statistics(open, NULL, sizeof out.counts), EINVAL);
+  CHECK_CODE(sluice_msg_statistics(open, &out.counts, sizeof out.counts - 1), EINVAL);
   CHECK_CODE(sluice_msg_close(open), 0);
 }
 
@@ -306,30 +311,25 @@ static void closed_messengers(void) {
   sluice_msg* const closed = opened(RMPP, &options);
   sluice_msg_peer peer = address_of(closed);
   char address[SLUICE_MSG_PEER_TEXT_MAX];
-  sluice_msg_handle handle;
-  sluice_msg_completion done;
-  sluice_msg_unexpected found;
-  sluice_msg_counts counts;
-  uint64_t number;
-  size_t which;
+  answers out;
   char byte;
-  CHECK_CODE(sluice_msg_post(closed, 1, 0, NULL, &byte, 1, &handle), 0);
-  CHECK_CODE(sluice_msg_close(closed), 0); /* with a receive that is not done */
+  CHECK_CODE(sluice_msg_post(closed, 1, 0, NULL, &byte, 1, &out.handle), 0);
+  CHECK_CODE(sluice_msg_close(closed), 0); /* with a receive that is not out.done */
   CHECK_CODE(sluice_msg_peer_to_text(&peer, address, sizeof address), 0);
   options.local = address;
   sluice_msg* const later = opened(RMPP, &options); /* its port is free again */
   CHECK(later != closed);
   CHECK_CODE(sluice_msg_close(closed), EBADF);
   CHECK_CODE(sluice_msg_address(closed, &peer), EBADF);
-  CHECK_CODE(sluice_msg_bytes_max(closed, &number), EBADF);
-  CHECK_CODE(sluice_msg_post(closed, 1, 0, NULL, &byte, 1, &handle), EBADF);
-  CHECK_CODE(sluice_msg_send(closed, &peer, 1, &byte, 1, &handle), EBADF);
-  CHECK_CODE(sluice_msg_test(closed, handle, &done), EBADF);
-  CHECK_CODE(sluice_msg_wait(closed, handle, SLUICE_MSG_FOREVER, &done), EBADF);
-  CHECK_CODE(sluice_msg_wait_any(closed, &handle, 1, SLUICE_MSG_FOREVER, &which, &done), EBADF);
-  CHECK_CODE(sluice_msg_probe(closed, 1, 0, NULL, SLUICE_MSG_FOREVER, &found), EBADF);
-  CHECK_CODE(sluice_msg_cancel(closed, handle), EBADF);
-  CHECK_CODE(sluice_msg_statistics(closed, &counts, sizeof counts), EBADF);
+  CHECK_CODE(sluice_msg_bytes_max(closed, &out.number), EBADF);
+  CHECK_CODE(sluice_msg_post(closed, 1, 0, NULL, &byte, 1, &out.handle), EBADF);
+  CHECK_CODE(sluice_msg_send(closed, &peer, 1, &byte, 1, &out.handle), EBADF);
+  CHECK_CODE(sluice_msg_test(closed, out.handle, &out.done), EBADF);
+  CHECK_CODE(sluice_msg_wait(closed, out.handle, SLUICE_MSG_FOREVER, &out.done), EBADF);
+  CHECK_CODE(sluice_msg_wait_any(closed, &out.handle, 1, SLUICE_MSG_FOREVER, &out.which, &out.done), EBADF);
+  CHECK_CODE(sluice_msg_probe(closed, 1, 0, NULL, SLUICE_MSG_FOREVER, &out.found), EBADF);
+  CHECK_CODE(sluice_msg_cancel(closed, out.handle), EBADF);
+  CHECK_CODE(sluice_msg_statistics(closed, &out.counts, sizeof out.counts), EBADF);
   CHECK_CODE(sluice_msg_close(later), 0);
 }
 

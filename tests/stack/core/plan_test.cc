@@ -21,9 +21,7 @@
 namespace sluice::testing {
 namespace {
 
-using own_stages::ChainedCipher;
-using own_stages::Digest;
-using own_stages::WatchedStage;
+using namespace own_stages;
 using Model = std::vector<std::byte>;
 
 std::uint16_t sum_of(const Model& bytes) { return ilp::scalar::sum(bytes); }

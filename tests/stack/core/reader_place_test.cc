@@ -17,6 +17,22 @@
 namespace sluice::testing {
 namespace {
 
+/// A reader who waits, with room for 100 bytes.
+struct WaitingReader {
+  BufferPool pool;
+  ReaderPlace place{pool};
+  std::array<std::byte, 100> memory{};
+
+  WaitingReader() { place.open(memory); }
+};
+
+/// A primitive, and behind it data at the reader's place.
+Message landed_at(WaitingReader& reader, std::size_t size) {
+  Message landed = text_message(reader.pool, "a primitive", MessageType::proto);
+  landed.link(reader.place.take_room(size));
+  return landed;
+}
+
 TEST(ReaderPlace, NobodyWaitsAtFirst) {
   BufferPool pool;
   ReaderPlace place(pool);
@@ -27,10 +43,8 @@ TEST(ReaderPlace, NobodyWaitsAtFirst) {
 }
 
 TEST(ReaderPlace, IsFilledFromTheFront) {
-  BufferPool pool;
-  ReaderPlace place(pool);
-  std::array<std::byte, 100> memory{};
-  place.open(memory);
+  WaitingReader reader;
+  auto& [pool, place, memory] = reader;
   const Message first = place.take_room(30);
   const Message second = place.take_room(20);
   EXPECT_EQ(first.bytes().data(), memory.data());
@@ -65,12 +79,9 @@ TEST(ReaderPlace, TakesWhatIsWorthIt) {
 }
 
 TEST(ReaderPlace, ItsRoomMayEndBeforeIt) {
-  BufferPool pool;
-  ReaderPlace place(pool);
-  std::array<std::byte, 100> memory{};
-  place.open(memory);
-  Message landed = text_message(pool, "a primitive", MessageType::proto);
-  landed.link(place.take_room(30));
+  WaitingReader reader;
+  auto& [pool, place, memory] = reader;
+  Message landed = landed_at(reader, 30);
   const Message late = place.take_room(20);
   place.end_room();
   EXPECT_TRUE(place.room().empty());
@@ -79,12 +90,9 @@ TEST(ReaderPlace, ItsRoomMayEndBeforeIt) {
 }
 
 TEST(ReaderPlace, WhatGoesUpInItsOrderIsFollowedByMore) {
-  BufferPool pool;
-  ReaderPlace place(pool);
-  std::array<std::byte, 100> memory{};
-  place.open(memory);
-  Message landed = text_message(pool, "a primitive", MessageType::proto);
-  landed.link(place.take_room(30));
+  WaitingReader reader;
+  auto& [pool, place, memory] = reader;
+  Message landed = landed_at(reader, 30);
   landed.link(place.take_room(10));
   const Message late = place.take_room(20);
   const Message later = place.take_room(5);
@@ -97,12 +105,9 @@ TEST(ReaderPlace, WhatGoesUpInItsOrderIsFollowedByMore) {
 }
 
 TEST(ReaderPlace, WhatGoesUpElsewhereIsFollowedByNothing) {
-  BufferPool pool;
-  ReaderPlace place(pool);
-  std::array<std::byte, 100> memory{};
-  place.open(memory);
-  Message landed = text_message(pool, "a primitive", MessageType::proto);
-  landed.link(place.take_room(30));
+  WaitingReader reader;
+  auto& [pool, place, memory] = reader;
+  Message landed = landed_at(reader, 30);
   landed.link(text_message(pool, "and other data"));
   EXPECT_TRUE(place.pass(landed));
   EXPECT_TRUE(place.room().empty());
@@ -116,10 +121,8 @@ TEST(ReaderPlace, WhatGoesUpElsewhereIsFollowedByNothing) {
 }
 
 TEST(ReaderPlace, AMessageOutlivesTheReadersPatience) {
-  BufferPool pool;
-  ReaderPlace place(pool);
-  std::vector<std::byte> memory(100);
-  place.open(memory);
+  WaitingReader reader;
+  auto& [pool, place, memory] = reader;
   Message first = place.take_room(30);
   std::ranges::fill(first.bytes(), std::byte{1});
   Message second = place.take_room(20);
@@ -142,10 +145,8 @@ TEST(ReaderPlace, AMessageOutlivesTheReadersPatience) {
 
 /// What waits for long is copied by who keeps it; then nothing is left to move.
 TEST(ReaderPlace, WhatIsKeptIsGivenBack) {
-  BufferPool pool;
-  ReaderPlace place(pool);
-  std::vector<std::byte> memory(100);
-  place.open(memory);
+  WaitingReader reader;
+  auto& [pool, place, memory] = reader;
   Message kept = place.take_room(30);
   ASSERT_EQ(kept.keep(), TransformResult::done);
   place.close();
@@ -153,10 +154,8 @@ TEST(ReaderPlace, WhatIsKeptIsGivenBack) {
 }
 
 TEST(ReaderPlace, WithoutMemoryNothingIsShown) {
-  BufferPool pool;
-  ReaderPlace place(pool);
-  std::array<std::byte, 100> memory{};
-  place.open(memory);
+  WaitingReader reader;
+  auto& [pool, place, memory] = reader;
   pool.fail_when([] { return true; });
   EXPECT_FALSE(place.take_room(30));
   EXPECT_EQ(place.filled(), 0U);

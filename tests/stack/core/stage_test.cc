@@ -23,9 +23,7 @@
 namespace sluice::testing {
 namespace {
 
-using own_stages::ChainedCipher;
-using own_stages::Digest;
-using own_stages::WatchedStage;
+using namespace own_stages;
 using Model = std::vector<std::byte>;
 
 constexpr std::uint64_t key = 0x0123456789abcdef;

@@ -15,6 +15,7 @@
 
 #include "stack/core/ioctl.h"
 #include "stack/head/stream.h"
+#include "tests/keeping_driver.h"
 #include "tests/stack/head/simulated_waiter.h"
 
 namespace sluice::test {
@@ -54,45 +55,23 @@ inline std::string text_of(const Message& message, bool protocol) {
   return text;
 }
 
-/// A driver that keeps what it is given. While stalled, ordinary messages wait on its write queue.
-class Device : public Module {
+/// Of what it is given it keeps answers and flushes apart. While it is stalled, urgent messages do not wait.
+class Device : public KeepingDriver {
  public:
-  Device() : Module("device", Services::write) { write_queue().set_marks({.high_bytes = 8, .low_bytes = 4}); }
+  Device() : KeepingDriver("device", {.high_bytes = 8, .low_bytes = 4}) {}
 
   [[nodiscard]] bool is_driver() const override { return true; }
 
   Status open() override { return open_error == 0 ? Status{} : fail(open_error, "the device is not there"); }
-  void wput(Batch&& batch) override {
-    while (Message message = batch.pop()) {
-      take(std::move(message));
-    }
-  }
-  void wsrv() override {
-    while (!stalled) {
-      Message message = write_queue().dequeue();
-      if (!message) {
-        return;
-      }
-      sent.push_back(std::move(message));
-    }
-  }
-
-  void up(Message message) { read_queue().put_next(std::move(message)); }
-  void resume() {
-    stalled = false;
-    write_queue().enable();
-  }
 
   int open_error = 0;
-  bool stalled = false;
   bool turns_flush = true;
-  std::vector<Message> sent;
   std::vector<Message> answers;                    // M_IOCACK and M_IOCNAK that the head sent down
   std::vector<std::string> flushes;                // the bytes of each M_FLUSH
   std::function<void(Device&, Message)> on_ioctl;  // without one, ioctls are left unanswered
 
  private:
-  void take(Message message) {
+  void take(Message message) override {
     switch (message.type()) {
       case MessageType::flush:
         flushes.emplace_back(as_text(message.bytes()));

@@ -11,11 +11,14 @@
 // A recorder can be told to hold: then what arrives waits on its queue, which is full after one message, as a driver's
 // or a head's that cannot get rid of its messages.
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <cstring>
 #include <deque>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +31,7 @@
 #include "stack/core/registry.h"
 #include "stack/wire/address.h"
 #include "stack/wire/dlpi.h"
+#include "stack/wire/options.h"
 #include "stack/wire/tpi.h"
 
 namespace sluice::test {
@@ -236,6 +240,31 @@ inline std::vector<std::string> take_texts(Recorder& recorder) {
     texts.push_back(data_text(recorder.take()));
   }
   return texts;
+}
+
+/// Of a module that changes nothing: a batch goes down whole and as it was, and so does data that comes up.
+inline void expect_everything_passes(Stack& stack) {
+  Batch batch(data(stack, "a"));
+  batch.push(flush(stack, flush_read | flush_write));
+  batch.push(data(stack, "b"));
+  stack.down(std::move(batch));
+  EXPECT_EQ(stack.driver().batch_sizes(), std::vector<std::size_t>{3});
+  EXPECT_EQ(data_text(stack.driver().take()), "a");
+  EXPECT_EQ(stack.driver().take().type(), MessageType::flush);
+  EXPECT_EQ(data_text(stack.driver().take()), "b");
+  stack.up(data(stack, "up"));
+  EXPECT_EQ(data_text(stack.head().take()), "up");
+}
+
+/// T_IPV6_V6ONLY, as a transport provider's user sets it.
+inline void set_v6_only(Stack& stack, bool v6_only) {
+  using namespace wire;
+  std::vector<std::byte> wanted;
+  const std::uint32_t value = v6_only ? 1 : 0;
+  xti::append(wanted,
+              {.level = xti::T_INET_IPV6, .name = xti::T_IPV6_V6ONLY, .value = std::as_bytes(std::span(&value, 1))});
+  stack.down(proto(stack, tpi::OptmgmtReq{.options = wanted, .flags = tpi::T_NEGOTIATE}));
+  EXPECT_EQ(tpi::OptmgmtAck::decode(stack.head().take().bytes())->flags, tpi::T_SUCCESS);
 }
 
 /// What the factory of an entry makes of these parameters.

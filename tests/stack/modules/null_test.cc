@@ -11,15 +11,7 @@ namespace {
 TEST(Null, PassesABatchWholeInBothDirections) {
   Stack stack;
   stack.push<Null>();
-  Batch batch(data(stack, "a"));
-  batch.push(flush(stack, flush_read | flush_write));
-  batch.push(data(stack, "b"));
-  stack.down(std::move(batch));
-  EXPECT_EQ(stack.driver().batch_sizes(), std::vector<std::size_t>{3});
-  EXPECT_EQ(data_text(stack.driver().take()), "a");
-  EXPECT_EQ(stack.driver().take().type(), MessageType::flush);
-  stack.up(data(stack, "up"));
-  EXPECT_EQ(data_text(stack.head().take()), "up");
+  expect_everything_passes(stack);
 }
 
 TEST(Null, AWriterLooksThroughItAtTheDriversQueue) {

@@ -15,6 +15,7 @@
 
 #include "stack/core/primitive.h"
 #include "tests/stack/modules/rmpp_bed.h"
+#include "tests/stack/modules/watched_node.h"
 
 namespace sluice::test::messages {
 namespace {
@@ -38,10 +39,11 @@ std::string_view name_of_type(PacketType type) {
 }
 
 /// Node 0 of a bed, whose peer at address 1 is the test.
-class BadPeerScene {
+class BadPeerScene : public WatchedNode {
  public:
   BadPeerScene(Recovery recovery, ProcessingMode mode)
-      : recovery_(recovery),
+      : WatchedNode({"packets_out"}),
+        recovery_(recovery),
         bed_(1,
              {.recovery = recovery,
               .packet_bytes = 100,
@@ -52,7 +54,7 @@ class BadPeerScene {
              mode, 1) {
     bed_.network.on_send = [this](const Packet& packet) {
       sent_.push_back(*RmppHeader::parse(packet.bytes));
-      answered_ += (answered_.empty() ? "" : " ") + std::string(name_of_type(sent_.back().type));
+      note_answer(std::string(name_of_type(sent_.back().type)));
     };
     // A process that has gone, and the one that is there: its message 4, in its second attempt, has come whole.
     RmppHeader first = request(1, 50);
@@ -171,18 +173,9 @@ class BadPeerScene {
 
   // ---- What comes of it ----
 
-  /// What `act` changes: counters that grow, and the packets that are sent; and nothing else.
-  std::string changed_by(const std::function<void()>& act) {
-    const std::map<std::string, std::uint64_t> before = counters();
-    const std::string user_before = user_has();
-    answered_.clear();
-    act();
-    EXPECT_EQ(user_has(), user_before);
-    return grown_since(before) + (answered_.empty() ? "" : " -> " + answered_);
-  }
   /// The counters that grow as the packet comes, before anybody has a turn.
   std::string counted_of(const RmppHeader& header) {
-    const std::map<std::string, std::uint64_t> before = counters();
+    const Counts before = counters();
     hand_over(packet_of(header));
     return grown_since(before);
   }
@@ -308,25 +301,8 @@ class BadPeerScene {
     bed_.step(false);
     bed_.network.flying.clear();
   }
-  std::map<std::string, std::uint64_t> counters() {
-    std::map<std::string, std::uint64_t> now;
-    for (const Counter* counter : bed_[0].module().counters()) {
-      now[std::string(counter->name())] = counter->value();
-    }
-    return now;
-  }
-  std::string grown_since(const std::map<std::string, std::uint64_t>& before) {
-    std::string told;
-    for (const auto& [name, value] : counters()) {
-      const std::uint64_t grown = value - before.at(name);
-      if (grown > 0 && name != "packets_out") {
-        told += (told.empty() ? "" : " ") + name + (grown == 1 ? "" : "*" + std::to_string(grown));
-      }
-    }
-    return told;
-  }
-  /// What the user has been told, and what is kept.
-  std::string user_has() {
+  const Module& watched() override { return bed_[0].module(); }
+  std::string user_has() override {
     const Outcomes& told = bed_.outcomes;
     return std::to_string(told.order.size()) + " received, " + std::to_string(told.lost) + " lost, " +
            std::to_string(told.sent.size()) + " sent, " + std::to_string(told.failed.size()) + " failed, " +
@@ -337,7 +313,6 @@ class BadPeerScene {
 
   Recovery recovery_;
   std::vector<RmppHeader> sent_;
-  std::string answered_;
   RmppHeader at_hand_;
   RmppHeader mine_;
   Bed bed_;  // which may send as it ends

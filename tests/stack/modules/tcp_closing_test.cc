@@ -8,6 +8,30 @@
 namespace sluice::test {
 namespace {
 
+constexpr tcp_script::Part closing_parts[] = {
+    {"ends-in-time-wait", R"(
+       open
+       finish
+       > FIN,ACK 1
+       < FIN,ACK 1 ack 2
+       > ACK 2 ack 2
+     )"},
+    {"ends-in-closing", R"(
+       open
+       finish
+       > FIN,ACK 1
+       < FIN,ACK 1 ack 1
+       > ACK 2 ack 2
+     )"},
+    {"fin-behind-data", R"(
+       open mss 1000
+       send 1000
+       > ACK 1:1001
+       finish
+       > FIN,ACK 1001
+     )"},
+};
+
 constexpr tcp_script::Case closing_cases[] = {
     {"ByUs", "RFC 9293 3.6, figure 12, TCP Peer A: FIN-WAIT-1, FIN-WAIT-2, TIME-WAIT, CLOSED",
      R"(
@@ -81,11 +105,7 @@ constexpr tcp_script::Case closing_cases[] = {
      )"},
     {"FinBehindFullSegment", "RFC 9293 3.10.4: the FIN goes with the last segment",
      R"(
-       open mss 1000
-       send 1000
-       > ACK 1:1001
-       finish
-       > FIN,ACK 1001
+       do fin-behind-data
        < ACK 1 ack 1002
        state fin_wait_2
      )"},
@@ -139,11 +159,7 @@ constexpr tcp_script::Case closing_cases[] = {
      )"},
     {"FinAgainInClosing", "RFC 9293 3.10.8: \"For any state\"",
      R"(
-       open
-       finish
-       > FIN,ACK 1
-       < FIN,ACK 1 ack 1
-       > ACK 2 ack 2
+       do ends-in-closing
        +300ms > FIN,ACK 1 ack 2
        < ACK 2 ack 2
        state time_wait
@@ -153,14 +169,7 @@ constexpr tcp_script::Case closing_cases[] = {
        open
        finish
        > FIN,ACK 1
-       +300ms > FIN,ACK 1
-       +600ms > FIN,ACK 1
-       +1200ms > FIN,ACK 1
-       +2400ms > FIN,ACK 1
-       +4800ms > FIN,ACK 1
-       +9600ms > FIN,ACK 1
-       +19200ms > FIN,ACK 1
-       +38400ms > FIN,ACK 1
+       x8 +300ms doubled > FIN,ACK 1
        x3 +60s > FIN,ACK 1
        news none
        +60s
@@ -292,11 +301,7 @@ constexpr tcp_script::Case closing_cases[] = {
      )"},
     {"FinComesTwiceInClosing", "RFC 9293 3.10.7.4: \"Remain in the CLOSING state\"",
      R"(
-       open
-       finish
-       > FIN,ACK 1
-       < FIN,ACK 1 ack 1
-       > ACK 2 ack 2
+       do ends-in-closing
        < FIN,ACK 1 ack 1
        > ACK 2 ack 2
        state closing
@@ -314,11 +319,7 @@ constexpr tcp_script::Case closing_cases[] = {
      )"},
     {"FinInTimeWait", "RFC 9293 3.10.7.4: \"Acknowledge it, and restart the 2 MSL timeout.\"",
      R"(
-       open
-       finish
-       > FIN,ACK 1
-       < FIN,ACK 1 ack 2
-       > ACK 2 ack 2
+       do ends-in-time-wait
        +50s
        < FIN,ACK 1 ack 2
        > ACK 2 ack 2
@@ -330,11 +331,7 @@ constexpr tcp_script::Case closing_cases[] = {
      )"},
     {"OtherInTimeWait", "RFC 9293 3.10.7.4: nothing else restarts the time of TIME-WAIT",
      R"(
-       open
-       finish
-       > FIN,ACK 1
-       < FIN,ACK 1 ack 2
-       > ACK 2 ack 2
+       do ends-in-time-wait
        +50s
        < ACK 2:12
        > ACK 2 ack 2
@@ -351,11 +348,7 @@ constexpr tcp_script::Case closing_cases[] = {
      "RFC 9293 3.10.7.4: \"if the ACK acknowledges our FIN, then enter the TIME-WAIT state; otherwise, ignore the "
      "segment\"",
      R"(
-       open mss 1000
-       send 1000
-       > ACK 1:1001
-       finish
-       > FIN,ACK 1001
+       do fin-behind-data
        < FIN,ACK 1 ack 1
        > ACK 1002 ack 2
        < ACK 2 ack 1001
@@ -436,7 +429,7 @@ constexpr tcp_script::Case closing_cases[] = {
      )"},
 };
 
-TCP_SCRIPTS(TcpClosing, closing_cases);
+TCP_SCRIPTS(TcpClosing, closing_cases, closing_parts);
 
 }  // namespace
 }  // namespace sluice::test

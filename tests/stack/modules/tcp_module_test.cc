@@ -559,13 +559,7 @@ TEST(TcpFamilies, AnUnspecifiedAddressTakesCallersOfItsFamilies) {
        {Case{Ipv4Address{}, false, wire::ethertype_ipv4, true, false}, Case{Ipv6Address{}, false, 0, true, true},
         Case{Ipv6Address{}, true, wire::ethertype_ipv6, false, true}}) {
     TcpStack stack;
-    std::vector<std::byte> wanted;
-    const std::uint32_t value = one.v6_only ? 1 : 0;
-    wire::xti::append(wanted, {.level = wire::xti::T_INET_IPV6,
-                               .name = wire::xti::T_IPV6_V6ONLY,
-                               .value = std::as_bytes(std::span(&value, 1))});
-    stack.down(proto(stack, OptmgmtReq{.options = wanted, .flags = T_NEGOTIATE}));
-    EXPECT_EQ(OptmgmtAck::decode(stack.head().take().bytes())->flags, T_SUCCESS);
+    set_v6_only(stack, one.v6_only);
     stack.bind(1, {one.address, here_port});
     ASSERT_EQ(stack.ip().filters_asked.size(), 1U);
     EXPECT_EQ(stack.ip().filters_asked[0].sap, one.sap);

@@ -76,10 +76,7 @@ constexpr tcp_script::Case opening_cases[] = {
      R"(
        connect
        > SYN 0
-       +1s > SYN 0
-       +2s > SYN 0
-       +4s > SYN 0
-       +8s > SYN 0
+       x4 +1s doubled > SYN 0
        < SYN,ACK 0 ack 1
        > ACK 1 ack 1
        state established
@@ -90,12 +87,7 @@ constexpr tcp_script::Case opening_cases[] = {
      R"(
        connect
        > SYN 0
-       +1s > SYN 0
-       +2s > SYN 0
-       +4s > SYN 0
-       +8s > SYN 0
-       +16s > SYN 0
-       +32s > SYN 0
+       x6 +1s doubled > SYN 0
        +60s > SYN 0
        news none
        +60s
@@ -117,12 +109,7 @@ constexpr tcp_script::Case opening_cases[] = {
      R"(
        < SYN 0
        > SYN,ACK 0 ack 1
-       +1s > SYN,ACK 0 ack 1
-       +2s > SYN,ACK 0 ack 1
-       +4s > SYN,ACK 0 ack 1
-       +8s > SYN,ACK 0 ack 1
-       +16s > SYN,ACK 0 ack 1
-       +32s > SYN,ACK 0 ack 1
+       x6 +1s doubled > SYN,ACK 0 ack 1
        +60s > SYN,ACK 0 ack 1
        +60s
        state closed

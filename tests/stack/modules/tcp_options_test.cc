@@ -8,6 +8,16 @@
 namespace sluice::test {
 namespace {
 
+constexpr tcp_script::Part timestamp_parts[] = {
+    {"sent-twice", R"(
+       open mss 1000 ts 10
+       send 100
+       > ACK 1:101 ts 100
+       +300ms > ACK 1:101 ts 400
+       +50ms
+     )"},
+};
+
 constexpr tcp_script::Case timestamp_cases[] = {
     {"Offered", "RFC 7323 3.2: TSecr is only valid where ACK is set, and otherwise zero",
      R"(
@@ -153,11 +163,7 @@ constexpr tcp_script::Case timestamp_cases[] = {
     {"KarnIsResolved",
      "RFC 6298 3: \"the timestamp option removes the ambiguity\": the stamp says which of both was acknowledged",
      R"(
-       open mss 1000 ts 10
-       send 100
-       > ACK 1:101 ts 100
-       +300ms > ACK 1:101 ts 400
-       +50ms
+       do sent-twice
        < ACK 1 ack 101 ecr 400
        send 100
        > ACK 101:201
@@ -177,11 +183,7 @@ constexpr tcp_script::Case timestamp_cases[] = {
      )"},
     {"KarnIsNotResolved", "RFC 6298 3: an acknowledgment of the first of both measures nothing",
      R"(
-       open mss 1000 ts 10
-       send 100
-       > ACK 1:101 ts 100
-       +300ms > ACK 1:101 ts 400
-       +50ms
+       do sent-twice
        < ACK 1 ack 101 ecr 100
        send 100
        > ACK 101:201
@@ -189,7 +191,7 @@ constexpr tcp_script::Case timestamp_cases[] = {
      )"},
 };
 
-TCP_SCRIPTS(TcpTimestamps, timestamp_cases);
+TCP_SCRIPTS(TcpTimestamps, timestamp_cases, timestamp_parts);
 
 constexpr tcp_script::Case sack_cases[] = {
     {"Offered", "RFC 2018 2: SACK-permitted is sent in a SYN",

@@ -9,15 +9,63 @@
 namespace sluice::test {
 namespace {
 
+constexpr tcp_script::Part recovery_parts[] = {
+    {"second-of-three-arrives", R"(
+       open mss 1000 sackok
+       send 3000
+       > 3 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-2001
+     )"},
+    {"second-of-ten-arrives", R"(
+       open mss 1000 sackok
+       send 10000
+       > 10 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-2001
+     )"},
+    {"first-of-ten-is-lost", R"(
+       > 10 segments
+       +100ms
+       < ACK 1 ack 1 sack 1001-4001
+       > ACK 1:1001
+     )"},
+    {"window-grows", R"(
+       open mss 1000
+       send 30000
+       > 10 segments
+       < ACK 1 ack 10001
+       > 18 segments
+       < ACK 1 ack 22001
+       > 2 segments
+       < ACK 1 ack 30001
+     )"},
+    {"first-of-two-times-out", R"(
+       send 2920
+       > ACK 1:1461
+       > ACK 1461:2921
+       x3 +300ms doubled > ACK 1:1461
+     )"},
+    {"shrinks", R"(
+       send 1460
+       > ACK 1:1461
+       x3 +300ms doubled > ACK 1:1461
+       +2400ms > ACK 1:985
+     )"},
+    {"larger-one-arrives", R"(
+       < ACK 1 ack 985
+       > ACK 985:1461
+       < ACK 1 ack 1461
+     )"},
+};
+
 constexpr tcp_script::Case timeout_cases[] = {
     {"Doubles", "RFC 6298 5.5: \"The host MUST set RTO <- RTO * 2\"",
      R"(
        open mss 500
        send 500
        > ACK 1:501
-       +300ms > ACK 1:501
-       +600ms > ACK 1:501
-       +1200ms > ACK 1:501
+       x3 +300ms doubled > ACK 1:501
        < ACK 1 ack 501
        done yes
        deadline none
@@ -117,14 +165,7 @@ constexpr tcp_script::Case timeout_cases[] = {
        open win 500 mss 500
        send 1500
        > ACK 1:501
-       +300ms > ACK 1:501
-       +600ms > ACK 1:501
-       +1200ms > ACK 1:501
-       +2400ms > ACK 1:501
-       +4800ms > ACK 1:501
-       +9600ms > ACK 1:501
-       +19200ms > ACK 1:501
-       +38400ms > ACK 1:501
+       x8 +300ms doubled > ACK 1:501
        x3 +60s > ACK 1:501
        < ACK 1 ack 501
        > ACK 501:1001
@@ -173,11 +214,7 @@ constexpr tcp_script::Case timeout_cases[] = {
      )"},
     {"KnownToHaveArrived", "RFC 2018 5: what was SACKed is not sent again after a timeout",
      R"(
-       open mss 1000 sackok
-       send 3000
-       > 3 segments
-       +100ms
-       < ACK 1 ack 1 sack 1001-2001
+       do second-of-three-arrives
        +25ms > ACK 1:1001
        +175ms > ACK 1:1001
        < ACK 1 ack 2001
@@ -203,7 +240,7 @@ constexpr tcp_script::Case timeout_cases[] = {
      )"},
 };
 
-TCP_SCRIPTS(TcpTimeout, timeout_cases);
+TCP_SCRIPTS(TcpTimeout, timeout_cases, recovery_parts);
 
 constexpr tcp_script::Case black_hole_cases[] = {
     {"Shrinks",
@@ -211,12 +248,7 @@ constexpr tcp_script::Case black_hole_cases[] = {
      "halved\"",
      R"(
        open mss 1460
-       send 2920
-       > ACK 1:1461
-       > ACK 1461:2921
-       +300ms > ACK 1:1461
-       +600ms > ACK 1:1461
-       +1200ms > ACK 1:1461
+       do first-of-two-times-out
        +2400ms > ACK 1:985
        +4800ms > ACK 1:537
        +9600ms > ACK 1:537
@@ -238,9 +270,7 @@ constexpr tcp_script::Case black_hole_cases[] = {
        open mss 1440
        send 1440
        > ACK 1:1441
-       +300ms > ACK 1:1441
-       +600ms > ACK 1:1441
-       +1200ms > ACK 1:1441
+       x3 +300ms doubled > ACK 1:1441
        +2400ms > ACK 1:1221
        +4800ms > ACK 1:1221
        < ACK 1 ack 1221
@@ -249,17 +279,10 @@ constexpr tcp_script::Case black_hole_cases[] = {
     {"AnAnswerBeginsAnew", "RFC 9293 3.8.3: R1 counts retransmissions \"of the same segment\"",
      R"(
        open mss 1460
-       send 2920
-       > ACK 1:1461
-       > ACK 1461:2921
-       +300ms > ACK 1:1461
-       +600ms > ACK 1:1461
-       +1200ms > ACK 1:1461
+       do first-of-two-times-out
        < ACK 1 ack 1461
        > ACK 1461:2921
-       +2400ms > ACK 1461:2921
-       +4800ms > ACK 1461:2921
-       +9600ms > ACK 1461:2921
+       x3 +2400ms doubled > ACK 1461:2921
        < ACK 1 ack 2921
      )"},
     {"ADuplicateAcknowledgementTellsOfAnArrival",
@@ -268,13 +291,9 @@ constexpr tcp_script::Case black_hole_cases[] = {
        open mss 1460
        send 1460
        > ACK 1:1461
-       +300ms > ACK 1:1461
-       +600ms > ACK 1:1461
-       +1200ms > ACK 1:1461
+       x3 +300ms doubled > ACK 1:1461
        < ACK 1 ack 1
-       +2400ms > ACK 1:1461
-       +4800ms > ACK 1:1461
-       +9600ms > ACK 1:1461
+       x3 +2400ms doubled > ACK 1:1461
        +19200ms > ACK 1:985
      )"},
     {"ASelectiveOneDoesToo",
@@ -282,12 +301,7 @@ constexpr tcp_script::Case black_hole_cases[] = {
      "none that takes less",
      R"(
        open mss 1460 sackok
-       send 2920
-       > ACK 1:1461
-       > ACK 1461:2921
-       +300ms > ACK 1:1461
-       +600ms > ACK 1:1461
-       +1200ms > ACK 1:1461
+       do first-of-two-times-out
        < ACK 1 ack 1 sack 1461-2921
        +2400ms > ACK 1:1461
        +5s > ACK 1:1461
@@ -298,13 +312,9 @@ constexpr tcp_script::Case black_hole_cases[] = {
        open mss 1460
        send 1460
        > ACK 1:1461
-       +300ms > ACK 1:1461
-       +600ms > ACK 1:1461
-       +1200ms > ACK 1:1461
+       x3 +300ms doubled > ACK 1:1461
        error 113
-       +2400ms > ACK 1:1461
-       +4800ms > ACK 1:1461
-       +9600ms > ACK 1:1461
+       x3 +2400ms doubled > ACK 1:1461
        +19200ms > ACK 1:985
      )"},
     {"WhatDidNotLeaveIsNotTooLarge",
@@ -319,9 +329,7 @@ constexpr tcp_script::Case black_hole_cases[] = {
        +1200ms
        +2400ms
        memory on
-       +4800ms > ACK 1:1461
-       +9600ms > ACK 1:1461
-       +19200ms > ACK 1:1461
+       x3 +4800ms doubled > ACK 1:1461
        +38400ms > ACK 1:985
      )"},
     {"SmallIsNotTooLarge",
@@ -330,10 +338,7 @@ constexpr tcp_script::Case black_hole_cases[] = {
        open mss 1460
        send 984
        > ACK 1:985
-       +300ms > ACK 1:985
-       +600ms > ACK 1:985
-       +1200ms > ACK 1:985
-       +2400ms > ACK 1:985
+       x4 +300ms doubled > ACK 1:985
        < ACK 1 ack 985
        send 1460
        > ACK 985:2445
@@ -344,15 +349,8 @@ constexpr tcp_script::Case black_hole_cases[] = {
      "away altogether",
      R"(
        open mss 1460
-       send 1460
-       > ACK 1:1461
-       +300ms > ACK 1:1461
-       +600ms > ACK 1:1461
-       +1200ms > ACK 1:1461
-       +2400ms > ACK 1:985
-       < ACK 1 ack 985
-       > ACK 985:1461
-       < ACK 1 ack 1461
+       do shrinks
+       do larger-one-arrives
        send 30000
        > ACK 1461:2445
        > ACK 2445:3429
@@ -370,15 +368,8 @@ constexpr tcp_script::Case black_hole_cases[] = {
      "RFC 4821 7.6.2: \"In this case alone, the loss SHOULD NOT be interpreted as congestion signal\"",
      R"(
        open mss 1460 sackok
-       send 1460
-       > ACK 1:1461
-       +300ms > ACK 1:1461
-       +600ms > ACK 1:1461
-       +1200ms > ACK 1:1461
-       +2400ms > ACK 1:985
-       < ACK 1 ack 985
-       > ACK 985:1461
-       < ACK 1 ack 1461
+       do shrinks
+       do larger-one-arrives
        send 30000
        > ACK 1461:2445
        > ACK 2445:3429
@@ -406,15 +397,8 @@ constexpr tcp_script::Case black_hole_cases[] = {
      "\"The default value of MAX_PROBES is 3\"",
      R"(
        open mss 1460
-       send 1460
-       > ACK 1:1461
-       +300ms > ACK 1:1461
-       +600ms > ACK 1:1461
-       +1200ms > ACK 1:1461
-       +2400ms > ACK 1:985
-       < ACK 1 ack 985
-       > ACK 985:1461
-       < ACK 1 ack 1461
+       do shrinks
+       do larger-one-arrives
        send 9840
        > 2 segments
        < ACK 1 ack snd
@@ -467,9 +451,7 @@ constexpr tcp_script::Case black_hole_cases[] = {
        open mss 8960 win 65535
        send 8960
        > ACK 1:8961
-       +300ms > ACK 1:8961
-       +600ms > ACK 1:8961
-       +1200ms > ACK 1:8961
+       x3 +300ms doubled > ACK 1:8961
        +2400ms > ACK 1:985
        < ACK 1 ack 985
        > ACK 985:1969
@@ -513,12 +495,7 @@ constexpr tcp_script::Case black_hole_cases[] = {
      "RFC 9293 3.7.2: segments follow the path's MTU, told of while they are smaller, too",
      R"(
        open mss 1460
-       send 1460
-       > ACK 1:1461
-       +300ms > ACK 1:1461
-       +600ms > ACK 1:1461
-       +1200ms > ACK 1:1461
-       +2400ms > ACK 1:985
+       do shrinks
        path 1200
        < ACK 1 ack 985
        > ACK 985:1461
@@ -538,7 +515,7 @@ constexpr tcp_script::Case black_hole_cases[] = {
      )"},
 };
 
-TCP_SCRIPTS(TcpBlackHole, black_hole_cases);
+TCP_SCRIPTS(TcpBlackHole, black_hole_cases, recovery_parts);
 
 constexpr tcp_script::Case fast_cases[] = {
     {"ThreeDuplicates",
@@ -642,20 +619,12 @@ constexpr tcp_script::Case fast_cases[] = {
      )"},
     {"LessThanThree", "RFC 8985 6.2: before, the reordering window is a quarter of the least round trip",
      R"(
-       open mss 1000 sackok
-       send 3000
-       > 3 segments
-       +100ms
-       < ACK 1 ack 1 sack 1001-2001
+       do second-of-three-arrives
        +25ms > ACK 1:1001
      )"},
     {"OnlyReordered", "RFC 8985 6.2: what arrives within the reordering window is not lost",
      R"(
-       open mss 1000 sackok
-       send 3000
-       > 3 segments
-       +100ms
-       < ACK 1 ack 1 sack 1001-2001
+       do second-of-three-arrives
        +24ms
        < ACK 1 ack 3001
        done yes
@@ -663,11 +632,7 @@ constexpr tcp_script::Case fast_cases[] = {
      )"},
     {"ReorderingIsRemembered", "RFC 8985 6.2: once reordering was seen, three segments are no sign",
      R"(
-       open mss 1000 sackok
-       send 10000
-       > 10 segments
-       +100ms
-       < ACK 1 ack 1 sack 1001-2001
+       do second-of-ten-arrives
        < ACK 1 ack 2001
        < ACK 1 ack 2001 sack 3001-6001
        +25ms > ACK 2001:3001
@@ -675,11 +640,7 @@ constexpr tcp_script::Case fast_cases[] = {
     {"TwoHoles",
      "RFC 6675 5: the first that is lost leaves at once, the next when so much has arrived that there is room",
      R"(
-       open mss 1000 sackok
-       send 10000
-       > 10 segments
-       +100ms
-       < ACK 1 ack 1 sack 1001-2001
+       do second-of-ten-arrives
        < ACK 1 ack 1 sack 3001-4001,1001-2001
        < ACK 1 ack 1 sack 3001-5001,1001-2001
        > ACK 1:1001
@@ -698,10 +659,7 @@ constexpr tcp_script::Case fast_cases[] = {
      R"(
        open mss 1000 sackok
        send 20000
-       > 10 segments
-       +100ms
-       < ACK 1 ack 1 sack 1001-4001
-       > ACK 1:1001
+       do first-of-ten-is-lost
        < ACK 1 ack 1 sack 1001-10001
        > 4 segments
        +100ms
@@ -783,7 +741,7 @@ constexpr tcp_script::Case fast_cases[] = {
      )"},
 };
 
-TCP_SCRIPTS(TcpFast, fast_cases);
+TCP_SCRIPTS(TcpFast, fast_cases, recovery_parts);
 
 constexpr tcp_script::Case congestion_cases[] = {
     {"InitialWindow", "RFC 6928 2: min (10*MSS, max (2*MSS, 14600))",
@@ -840,10 +798,7 @@ constexpr tcp_script::Case congestion_cases[] = {
      R"(
        open mss 1000 sackok
        send 50000
-       > 10 segments
-       +100ms
-       < ACK 1 ack 1 sack 1001-4001
-       > ACK 1:1001
+       do first-of-ten-is-lost
        +100ms
        < ACK 1 ack 10001
        > 5 segments
@@ -856,10 +811,7 @@ constexpr tcp_script::Case congestion_cases[] = {
      R"(
        open mss 1000 sackok
        send 50000
-       > 10 segments
-       +100ms
-       < ACK 1 ack 1 sack 1001-4001
-       > ACK 1:1001
+       do first-of-ten-is-lost
        < ACK 1 ack 1 sack 1001-7001
        > 1 segments
        < ACK 1 ack 1 sack 1001-10001
@@ -868,35 +820,21 @@ constexpr tcp_script::Case congestion_cases[] = {
     {"RestartAfterIdle",
      "RFC 5681 4.1: \"RW = min(IW,cwnd)\" where nothing was sent for longer than the retransmission timeout",
      R"(
-       open mss 1000
-       send 30000
-       > 10 segments
-       < ACK 1 ack 10001
-       > 18 segments
-       < ACK 1 ack 22001
-       > 2 segments
-       < ACK 1 ack 30001
+       do window-grows
        +10s
        send 50000
        > 10 segments
      )"},
     {"NoRestartBefore", "RFC 5681 4.1: before that it is what it was",
      R"(
-       open mss 1000
-       send 30000
-       > 10 segments
-       < ACK 1 ack 10001
-       > 18 segments
-       < ACK 1 ack 22001
-       > 2 segments
-       < ACK 1 ack 30001
+       do window-grows
        +100ms
        send 50000
        > 26 segments
      )"},
 };
 
-TCP_SCRIPTS(TcpCongestion, congestion_cases);
+TCP_SCRIPTS(TcpCongestion, congestion_cases, recovery_parts);
 
 // Nothing is lost for want of memory but time.
 constexpr tcp_script::Case memory_cases[] = {

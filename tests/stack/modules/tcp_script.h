@@ -12,7 +12,10 @@
 //     > ACK 1:1001 ack 1
 //     +1s > ACK 1:1001                         nothing happens for a second, and at its end this
 //     x3 +1s > ACK 1:1001                      three times
+//     x3 +1s doubled > ACK 1:1001              after 1 s, after 2 s more, and after 4 s more
 //     x3 < ACK 1 ack 1                         three in a row; what is sent is asked afterwards
+//     x2 +1s > ACK 1:2 then < ACK 1 ack 1      several steps, twice
+//     do three-lost                            a part that several scripts have in common: Part
 //     << ACK 1:101                             arrives together with the next
 //
 // Sequence numbers, acknowledgments and SACK blocks count from each end's initial number, timestamps from the
@@ -44,6 +47,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -60,6 +64,13 @@ using tcp::Connection;
 using tcp::Segment;
 using tcp::State;
 using namespace std::chrono_literals;
+
+/// What scripts of one table do alike: `do NAME`.
+struct Part {
+  std::string_view name;
+  const char* script;
+};
+using Parts = std::span<const Part>;
 
 struct Case {
   const char* name;
@@ -91,28 +102,12 @@ inline const char* name_of(State state) {
 
 class Script {
  public:
-  explicit Script(const Numbers& numbers) : numbers_(numbers) {
+  explicit Script(const Numbers& numbers, Parts parts = {}) : parts_(parts), numbers_(numbers) {
     pool_.fail_when([this] { return fails_; });
   }
 
   void run(std::string_view script) {
-    std::istringstream lines{std::string(script)};
-    for (std::string line; std::getline(lines, line) && !testing::Test::HasFailure();) {
-      line = line.substr(0, line.find('#'));
-      std::istringstream words(line);
-      words_.assign(std::istream_iterator<std::string>(words), {});
-      ++line_number_;
-      if (!words_.empty()) {
-        SCOPED_TRACE("line " + std::to_string(line_number_) + ": " + line);
-        const std::int64_t times = words_.front().front() == 'x' ? value(word().substr(1)) : 1;
-        const std::deque<std::string> step_words = words_;
-        for (std::int64_t time = 0; time < times; ++time) {
-          words_ = step_words;
-          repeated_ = time > 0;
-          step();
-        }
-      }
-    }
+    play(script);
     if (!testing::Test::HasFailure()) {
       SCOPED_TRACE("at the end");
       expect_silence();
@@ -121,6 +116,46 @@ class Script {
 
  private:
   static constexpr TimePoint start{1s};
+  static constexpr std::int64_t doublings_max = 32;
+
+  void play(std::string_view script) {
+    std::istringstream lines{std::string(script)};
+    int number = 0;
+    for (std::string line; std::getline(lines, line) && !testing::Test::HasFailure();) {
+      line = line.substr(0, line.find('#'));
+      std::istringstream words(line);
+      words_.assign(std::istream_iterator<std::string>(words), {});
+      ++number;
+      if (!words_.empty()) {
+        SCOPED_TRACE("line " + std::to_string(number) + ": " + line);
+        play_line();
+      }
+    }
+  }
+
+  void play_line() {
+    const std::int64_t times = words_.front().front() == 'x' ? value(word().substr(1)) : 1;
+    const std::deque<std::string> all = std::exchange(words_, {});
+    for (std::int64_t time = 0; time < times; ++time) {
+      for (auto begin = all.begin(); begin != all.end();) {
+        repetition_ = time;
+        const auto end = std::find(begin, all.end(), "then");
+        words_.assign(begin, end);
+        begin = end == all.end() ? end : end + 1;
+        ASSERT_FALSE(words_.empty()) << "a step is missing";
+        words_.front() == "do" ? play_part() : step();
+      }
+    }
+  }
+
+  void play_part() {
+    static_cast<void>(word());
+    const auto part = std::ranges::find(parts_, word(), &Part::name);
+    ASSERT_TRUE(part != parts_.end() && words_.empty()) << "no such part";
+    ASSERT_FALSE(std::exchange(in_part_, true)) << "a part in a part";
+    play(part->script);
+    in_part_ = false;
+  }
 
   // ---- Words ----
 
@@ -179,7 +214,11 @@ class Script {
 
   void step() {
     if (words_.front().front() == '+' && words_.front().size() > 1) {
-      const Duration pause = duration(word().substr(1));
+      Duration pause = duration(word().substr(1));
+      if (take_word("doubled")) {
+        ASSERT_LT(repetition_, doublings_max);
+        pause *= std::int64_t{1} << repetition_;
+      }
       expect_silence();
       pass(now_ + pause - 1ns);
       expect_silence();
@@ -196,7 +235,7 @@ class Script {
     } else if (is_expectation(verb)) {
       expect(verb);
     } else {
-      if (!repeated_) {
+      if (repetition_ == 0) {
         expect_silence();
       }
       act(verb);
@@ -614,6 +653,7 @@ class Script {
     return told.empty() ? "none" : told;
   }
 
+  Parts parts_;
   Numbers numbers_;
   bool fails_ = false;
   BufferPool pool_;
@@ -622,8 +662,8 @@ class Script {
   std::unique_ptr<Connection> connection_;
   TimePoint now_ = start;
   std::deque<std::string> words_;
-  bool repeated_ = false;
-  int line_number_ = 0;
+  bool in_part_ = false;
+  std::int64_t repetition_ = 0;
   std::deque<Segment> segments_;  // sent, not asked for yet
   std::uint64_t sent_ = 0;        // by the user
   std::uint64_t taken_ = 0;
@@ -641,7 +681,7 @@ class Script {
 
 /// Runs a script three times: with numbers that do not wrap, with sequence numbers that do in the midst of the first
 /// segments, and with timestamps that do.
-inline void run(std::string_view script) {
+inline void run(std::string_view script, Parts parts = {}) {
   constexpr Numbers all[] = {
       {},
       {.ours = 0xffff'ff00, .peers = 0xffff'fe00, .our_stamps = 0x7fff'ffc0, .peer_stamps = 0x7fff'ffd0},
@@ -649,7 +689,7 @@ inline void run(std::string_view script) {
   for (const Numbers& numbers : all) {
     SCOPED_TRACE("from " + std::to_string(numbers.ours));
     if (!testing::Test::HasFailure()) {
-      Script(numbers).run(script);
+      Script(numbers, parts).run(script);
     }
   }
 }
@@ -661,12 +701,13 @@ inline void expect_sentence(const std::string& shows) {
   EXPECT_THAT(shows, testing::ContainsRegex("RFC [0-9]+ [0-9]"));
 }
 
-/// A table of cases makes one test each: TCP_SCRIPTS(TcpOpening, opening_cases).
-#define TCP_SCRIPTS(suite, cases)                                   \
+/// A table of cases makes one test each: TCP_SCRIPTS(TcpOpening, opening_cases). Behind it, their parts, if they have
+/// some.
+#define TCP_SCRIPTS(suite, cases, ...)                              \
   class suite : public testing::TestWithParam<tcp_script::Case> {}; \
   TEST_P(suite, Script) {                                           \
     tcp_script::expect_sentence(GetParam().shows);                  \
-    tcp_script::run(GetParam().script);                             \
+    tcp_script::run(GetParam().script __VA_OPT__(, ) __VA_ARGS__);  \
   }                                                                 \
   INSTANTIATE_TEST_SUITE_P(Cases, suite, testing::ValuesIn(cases), tcp_script::name_of_case)
 

@@ -8,6 +8,21 @@
 namespace sluice::test {
 namespace {
 
+constexpr tcp_script::Part sending_parts[] = {
+    {"window-closes", R"(
+       > ACK 1:1001
+       +100ms
+       < ACK 1 ack 1001 win 0
+     )"},
+    {"window-gets-small", R"(
+       open win 4000 mss 1000
+       send 9000
+       > 4 segments
+       +100ms
+       < ACK 1 ack 4001 win 500
+     )"},
+};
+
 constexpr tcp_script::Case sending_cases[] = {
     {"FillsTheWindow",
      "RFC 9293 3.8.6: the window is \"the range of sequence numbers the sender of the window [...] is currently "
@@ -99,15 +114,9 @@ constexpr tcp_script::Case sending_cases[] = {
      R"(
        open win 1000 mss 1000
        send 3000
-       > ACK 1:1001
-       +100ms
-       < ACK 1 ack 1001 win 0
-       +250ms > ACK 1001:1002
-       < ACK 1 ack 1001 win 0
-       +500ms > ACK 1001:1002
-       < ACK 1 ack 1001 win 0
-       +1000ms > ACK 1001:1002
-       +2000ms > ACK 1001:1002
+       do window-closes
+       x2 +250ms doubled > ACK 1001:1002 then < ACK 1 ack 1001 win 0
+       x2 +1s doubled > ACK 1001:1002
        < ACK 1 ack 1001 win 2000
        > ACK 1001:1002
        > ACK 1002:2002
@@ -118,9 +127,7 @@ constexpr tcp_script::Case sending_cases[] = {
      R"(
        open win 1000 mss 1000
        send 3000
-       > ACK 1:1001
-       +100ms
-       < ACK 1 ack 1001 win 0
+       do window-closes
        +250ms > ACK 1001:1002
        < ACK 1 ack 1002 win 1000
        > ACK 1002:2002
@@ -133,29 +140,9 @@ constexpr tcp_script::Case sending_cases[] = {
      R"(
        open win 1000 mss 1000
        send 3000
-       > ACK 1:1001
-       +100ms
-       < ACK 1 ack 1001 win 0
-       +250ms > ACK 1001:1002
-       < ACK 1 ack 1001
-       +500ms > ACK 1001:1002
-       < ACK 1 ack 1001
-       +1s > ACK 1001:1002
-       < ACK 1 ack 1001
-       +2s > ACK 1001:1002
-       < ACK 1 ack 1001
-       +4s > ACK 1001:1002
-       < ACK 1 ack 1001
-       +8s > ACK 1001:1002
-       < ACK 1 ack 1001
-       +16s > ACK 1001:1002
-       < ACK 1 ack 1001
-       +32s > ACK 1001:1002
-       < ACK 1 ack 1001
-       +60s > ACK 1001:1002
-       < ACK 1 ack 1001
-       +60s > ACK 1001:1002
-       < ACK 1 ack 1001
+       do window-closes
+       x8 +250ms doubled > ACK 1001:1002 then < ACK 1 ack 1001
+       x2 +60s > ACK 1001:1002 then < ACK 1 ack 1001
        x4 +60s > ACK 1001:1002
        < ACK 1 ack 1001
        x4 +60s > ACK 1001:1002
@@ -166,15 +153,8 @@ constexpr tcp_script::Case sending_cases[] = {
      R"(
        open win 1000 mss 1000
        send 30000
-       > ACK 1:1001
-       +100ms
-       < ACK 1 ack 1001 win 0
-       +250ms > ACK 1001:1002
-       < ACK 1 ack 1001
-       +500ms > ACK 1001:1002
-       < ACK 1 ack 1001
-       +1s > ACK 1001:1002
-       < ACK 1 ack 1001
+       do window-closes
+       x3 +250ms doubled > ACK 1001:1002 then < ACK 1 ack 1001
        +2s > ACK 1001:1002
        < ACK 1 ack 1002 win 65535
        > 10 segments
@@ -183,11 +163,8 @@ constexpr tcp_script::Case sending_cases[] = {
      R"(
        open win 1000 mss 1000
        send 3000
-       > ACK 1:1001
-       +100ms
-       < ACK 1 ack 1001 win 0
-       +250ms > ACK 1001:1002
-       +500ms > ACK 1001:1002
+       do window-closes
+       x2 +250ms doubled > ACK 1001:1002
        < ACK 1 ack 1002 win 1000
        > ACK 1002:2002
        < ACK 1 ack 2002 win 0
@@ -197,17 +174,8 @@ constexpr tcp_script::Case sending_cases[] = {
      R"(
        open win 1000 mss 1000
        send 3000
-       > ACK 1:1001
-       +100ms
-       < ACK 1 ack 1001 win 0
-       +250ms > ACK 1001:1002
-       +500ms > ACK 1001:1002
-       +1s > ACK 1001:1002
-       +2s > ACK 1001:1002
-       +4s > ACK 1001:1002
-       +8s > ACK 1001:1002
-       +16s > ACK 1001:1002
-       +32s > ACK 1001:1002
+       do window-closes
+       x8 +250ms doubled > ACK 1001:1002
        x3 +60s > ACK 1001:1002
        +60s
        state closed
@@ -224,11 +192,7 @@ constexpr tcp_script::Case sending_cases[] = {
      )"},
     {"SillyWindow", "RFC 9293 3.8.6.2.1: (1) a maximum-sized segment, or (3) a half of the largest window",
      R"(
-       open win 4000 mss 1000
-       send 9000
-       > 4 segments
-       +100ms
-       < ACK 1 ack 4001 win 500
+       do window-gets-small
        < ACK 1 ack 4001 win 999
        < ACK 1 ack 4001 win 1000
        > ACK 4001:5001
@@ -253,11 +217,7 @@ constexpr tcp_script::Case sending_cases[] = {
      )"},
     {"SillyWindowEnds", "RFC 9293 3.8.6.2.1: \"(4) or if the override timeout occurs\": what fits is sent",
      R"(
-       open win 4000 mss 1000
-       send 9000
-       > 4 segments
-       +100ms
-       < ACK 1 ack 4001 win 500
+       do window-gets-small
        +250ms > ACK 4001:4501
        < ACK 1 ack 4501 win 500
        state established
@@ -365,7 +325,7 @@ constexpr tcp_script::Case sending_cases[] = {
      )"},
 };
 
-TCP_SCRIPTS(TcpSending, sending_cases);
+TCP_SCRIPTS(TcpSending, sending_cases, sending_parts);
 
 constexpr tcp_script::Case receiving_cases[] = {
     {"DelayedAcknowledgment", "RFC 9293 3.8.6.3: \"the delay MUST be less than 0.5 seconds\"",

@@ -345,13 +345,7 @@ TEST(UdpReceive, AnUnspecifiedAddressIsOfOneFamilyOrBoth) {
                           Case{Ipv6Address{}, true, wire::ethertype_ipv6, 0, 1}}) {
     UdpStack stack;
     stack.ip().filter_error = wire::dlpi::DL_NOTSUPPORTED;
-    std::vector<std::byte> wanted;
-    const std::uint32_t value = one.v6_only ? 1 : 0;
-    wire::xti::append(wanted, {.level = wire::xti::T_INET_IPV6,
-                               .name = wire::xti::T_IPV6_V6ONLY,
-                               .value = std::as_bytes(std::span(&value, 1))});
-    stack.down(proto(stack, OptmgmtReq{.options = wanted, .flags = T_NEGOTIATE}));
-    EXPECT_EQ(OptmgmtAck::decode(stack.head().take().bytes())->flags, T_SUCCESS);
+    set_v6_only(stack, one.v6_only);
     stack.bind({one.address, port});
     ASSERT_EQ(stack.ip().filters_asked.size(), 1U);
     EXPECT_EQ(stack.ip().filters_asked[0].sap, one.sap);

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/stack/modules/watched_node.h"
 #include "tests/stack/modules/xtp_bed.h"
 
 namespace sluice::test::associations {
@@ -34,12 +35,13 @@ std::string_view name_of_type(XtpType type) {
 }
 
 /// Node 0 of a bed, whose peer at address 1 is the test.
-class XtpScene {
+class XtpScene : public WatchedNode {
  public:
   using Bytes = std::vector<std::byte>;
 
   explicit XtpScene(ProcessingMode mode, bool selective)
-      : bed_({options(selective), options(selective)}, mode, 1, Weather{}, false) {
+      : WatchedNode({"packets_out", "controls_sent"}),
+        bed_({options(selective), options(selective)}, mode, 1, Weather{}, false) {
     bed_.loses = [](const Packet&) { return true; };
     bed_.network.on_send = [this](const Packet& packet) { note(packet); };
     user().releases = false;
@@ -142,23 +144,6 @@ class XtpScene {
     bed_.step(false);
   }
 
-  /// What `act` changes: counters that grow, and the packets that are sent; the user is told nothing.
-  std::string changed_by(const std::function<void()>& act) {
-    const std::map<std::string, std::uint64_t> before = counters();
-    const std::string user_before = user_has();
-    answered_.clear();
-    act();
-    EXPECT_EQ(user_has(), user_before);
-    std::string told;
-    for (const auto& [name, value] : counters()) {
-      const std::uint64_t grown = value - before.at(name);
-      if (grown > 0 && name != "packets_out" && name != "controls_sent") {
-        told += (told.empty() ? "" : " ") + name + (grown == 1 ? "" : "*" + std::to_string(grown));
-      }
-    }
-    return told + (answered_.empty() ? "" : " -> " + answered_);
-  }
-
  private:
   static xtp::Options options(bool selective) {
     xtp::Options made{.receive_buffer_bytes = 4096, .packet_bytes = 100};
@@ -181,7 +166,7 @@ class XtpScene {
     }
     const auto sent = XtpHeader::parse(packet.bytes, packet.bytes.size());
     ASSERT_TRUE(sent);
-    answered_ += (answered_.empty() ? "" : " ") + std::string(name_of_type(sent->type));
+    note_answer(std::string(name_of_type(sent->type)));
     if (sent->type == XtpType::diag) {
       return;
     }
@@ -195,14 +180,8 @@ class XtpScene {
     }
     sync_of_node_ = std::max(sync_of_node_, sent->sync);
   }
-  std::map<std::string, std::uint64_t> counters() {
-    std::map<std::string, std::uint64_t> now;
-    for (const Counter* counter : bed_[0].module().counters()) {
-      now[std::string(counter->name())] = counter->value();
-    }
-    return now;
-  }
-  std::string user_has() {
+  const Module& watched() override { return bed_[0].module(); }
+  std::string user_has() override {
     const XtpUser& told = user();
     return std::to_string(told.connections) + " connections, " + std::to_string(told.got.size()) + " messages, " +
            std::to_string(told.disconnections.size()) + " disconnections, released " +
@@ -216,8 +195,7 @@ class XtpScene {
   std::uint32_t sync_of_node_ = 0;
   std::uint64_t sequence_ = first_sequence;  // of what we send next
   bool ended_ = false;                       // we have
-  std::string answered_;
-  XtpBed bed_;  // which sends as it ends
+  XtpBed bed_;                               // which sends as it ends
 };
 
 constexpr std::array association_states{State::closed,  State::opening, State::accepting, State::open, State::closing,

@@ -149,6 +149,13 @@ class ConnectionProvider final : public Module, public provider::ConnectionMode 
   void peer_resets(std::int32_t reason) { indicate_disconnection(reason); }
   void withdraw(std::int32_t sequence) { indicate_withdrawal(ECONNRESET, sequence); }
   void pass() { take_connection(own_address); }
+  [[nodiscard]] std::uint32_t own_number() const { return acceptor_id(); }
+  [[nodiscard]] std::int32_t number_of_indication() { return new_sequence(); }
+  void connects(const wire::TransportAddress& local, const wire::TransportAddress& remote) {
+    set_local_address(local);
+    set_remote_address(remote);
+  }
+  void forgets() { forget_addresses(); }
   void acknowledge() { acknowledged(); }
   void refuse(std::int32_t error) { refused(error); }
 
@@ -167,7 +174,7 @@ class ConnectionProvider final : public Module, public provider::ConnectionMode 
   void respond(std::uint32_t acceptor_id, std::int32_t /*sequence*/) override {
     accepting = acceptor_id;
     if (answers) {
-      acceptor_id == 77 ? acknowledged() : accepted_elsewhere();
+      acceptor_id == own_number() ? acknowledged() : accepted_elsewhere();
     }
   }
   void reject(std::int32_t /*sequence*/) override { owe(); }
@@ -178,10 +185,6 @@ class ConnectionProvider final : public Module, public provider::ConnectionMode 
       acknowledged();
     }
   }
-  void up(Message message) override { read_queue().put_next(std::move(message)); }
-  [[nodiscard]] ConstBytes local_address() const override { return bound_address(); }
-  [[nodiscard]] ConstBytes remote_address() const override { return {}; }
-  [[nodiscard]] std::uint32_t acceptor_id() const override { return 77; }
   [[nodiscard]] std::int32_t tidu_bytes_max() const override { return 1000; }
 };
 
@@ -200,9 +203,9 @@ class ConnectionProviderStack : public Stack {
       case T_CONN_REQ:
         return request(ConnReq{peer_address, {}});
       case T_CONN_RES:
-        return request(ConnRes{77, {}, 1});
+        return request(ConnRes{provider_.own_number(), {}, 1});
       case O_T_CONN_RES:
-        return request(OldConnRes{77, {}, 1});
+        return request(OldConnRes{provider_.own_number(), {}, 1});
       case T_DISCON_REQ:
         return request(DisconReq{1});
       case T_BIND_REQ:
@@ -465,7 +468,7 @@ TEST(ConnectionMode, SaysWhatItIs) {
   const auto ack = CapabilityAck::decode(stack.head().take().bytes());
   ASSERT_TRUE(ack);
   EXPECT_EQ(ack->capabilities, TC1_INFO | TC1_ACCEPTOR_ID);
-  EXPECT_EQ(ack->acceptor_id, 77U);
+  EXPECT_EQ(stack.set().module_handles().find(ack->acceptor_id), &stack.provider());
   EXPECT_EQ(ack->info.serv_type, T_COTS_ORD);
   EXPECT_EQ(ack->info.current_state, TS_DATA_XFER);
   EXPECT_EQ(ack->info.tsdu_size, 0);
@@ -484,6 +487,32 @@ TEST(ConnectionMode, AConnectionIsPassedToAStreamThatIsIdleOrUnbound) {
     const auto addresses = AddrAck::decode(answer.bytes());
     ASSERT_TRUE(addresses);
     EXPECT_EQ(std::vector<std::byte>(addresses->local.begin(), addresses->local.end()), own_address);
+  }
+}
+
+TEST(ConnectionMode, TellsTheEndsOfTheConnectionAndElseTheBoundAddress) {
+  ConnectionProviderStack stack;
+  stack.enter(TS_DATA_XFER);
+  const auto told = [&] {
+    stack.request(AddrReq{});
+    const Message answer = stack.head().take();
+    const auto addresses = *AddrAck::decode(answer.bytes());
+    return std::pair(std::vector(addresses.local.begin(), addresses.local.end()),
+                     std::vector(addresses.remote.begin(), addresses.remote.end()));
+  };
+  const wire::TransportAddress local{wire::Ipv4Address{{10, 0, 0, 7}}, 1};
+  const wire::TransportAddress remote{wire::Ipv4Address{{10, 0, 0, 8}}, 2};
+  EXPECT_EQ(told(), std::pair(own_address, std::vector<std::byte>{}));
+  stack.provider().connects(local, remote);
+  EXPECT_EQ(told(), std::pair(encoded(local), encoded(remote)));
+  stack.provider().forgets();
+  EXPECT_EQ(told(), std::pair(own_address, std::vector<std::byte>{}));
+}
+
+TEST(ConnectionMode, NumbersIndicationsFromOne) {
+  ConnectionProviderStack stack;
+  for (const std::int32_t number : {1, 2, 3}) {
+    EXPECT_EQ(stack.provider().number_of_indication(), number);
   }
 }
 

@@ -46,7 +46,6 @@ class ConnectionlessProvider final : public Module, public provider::Connectionl
     }
   }
   void release() override { released = true; }
-  void up(Message message) override { read_queue().put_next(std::move(message)); }
 };
 
 class ConnectionlessStack : public Stack {

@@ -9,11 +9,7 @@
 namespace sluice::wire::dlpi {
 namespace {
 
-using test::Buffer;
-using test::first;
-using test::hex;
-using test::operator+;
-using test::words;
+using namespace test;  // bytes.h
 
 const LinkAddress here{{{2, 0, 0, 0, 0, 1}}, 0x0800};
 const LinkAddress there{{{2, 0, 0, 0, 0, 2}}, 0x0800};

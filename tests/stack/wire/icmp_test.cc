@@ -10,11 +10,7 @@
 namespace sluice::wire {
 namespace {
 
-using test::Buffer;
-using test::first;
-using test::hex;
-using test::operator+;
-using test::with;
+using namespace test;  // bytes.h
 
 const MacAddress mac{{0x02, 0x11, 0x22, 0x33, 0x44, 0x55}};
 const Ipv6Address target = Ipv6Address::from_text("fe80::11:22ff:fe33:4455").value();

@@ -8,10 +8,7 @@
 namespace sluice::wire {
 namespace {
 
-using test::Buffer;
-using test::first;
-using test::hex;
-using test::with;
+using namespace test;  // bytes.h
 
 /// The packet with the checksum of its header made right again.
 Buffer resummed(Buffer packet) {

@@ -8,11 +8,7 @@
 namespace sluice::wire {
 namespace {
 
-using test::Buffer;
-using test::first;
-using test::hex;
-using test::operator+;
-using test::with;
+using namespace test;  // bytes.h
 
 const Ipv6Header plain_v6{.traffic_class = 0xa5,
                           .flow_label = 0x12345,

@@ -22,10 +22,7 @@
 namespace sluice::wire {
 namespace {
 
-using test::Buffer;
-using test::mac_a;
-using test::mac_b;
-using test::operator+;
+using namespace test;  // bytes.h
 
 const Ipv4Address v4_a{{10, 77, 0, 1}};
 const Ipv4Address v4_b{{10, 77, 0, 2}};

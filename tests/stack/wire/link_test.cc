@@ -9,12 +9,7 @@
 namespace sluice::wire {
 namespace {
 
-using test::Buffer;
-using test::first;
-using test::hex;
-using test::mac_a;
-using test::mac_b;
-using test::with;
+using namespace test;  // bytes.h
 
 TEST(Ethernet, RoundTrips) {
   const EthernetHeader header{mac_a, mac_b, ethertype_ipv6};

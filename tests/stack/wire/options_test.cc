@@ -8,11 +8,7 @@
 namespace sluice::wire::xti {
 namespace {
 
-using test::Buffer;
-using test::first;
-using test::hex;
-using test::operator+;
-using test::words;
+using namespace test;  // bytes.h
 
 std::vector<Option> all_of(const Buffer& buffer) {
   std::vector<Option> all;

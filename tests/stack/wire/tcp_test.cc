@@ -15,11 +15,7 @@
 namespace sluice::wire {
 namespace {
 
-using test::Buffer;
-using test::first;
-using test::hex;
-using test::operator+;
-using test::with;
+using namespace test;  // bytes.h
 
 const IpAddress client = Ipv4Address{{10, 77, 0, 1}};
 const IpAddress server = Ipv4Address{{10, 77, 0, 2}};

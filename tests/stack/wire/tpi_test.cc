@@ -9,12 +9,7 @@
 namespace sluice::wire::tpi {
 namespace {
 
-using test::Buffer;
-using test::copy;
-using test::first;
-using test::hex;
-using test::operator+;
-using test::words;
+using namespace test;  // bytes.h
 
 const Buffer address = hex("04001b58 0a4d0001");
 const Buffer odd = hex("0102030405");

@@ -8,10 +8,7 @@
 namespace sluice::wire {
 namespace {
 
-using test::Buffer;
-using test::first;
-using test::hex;
-using test::with;
+using namespace test;  // bytes.h
 
 const IpAddress source = Ipv4Address{{10, 77, 0, 1}};
 const IpAddress destination = Ipv4Address{{10, 77, 0, 2}};
