@@ -207,6 +207,18 @@ TEST_F(Signals, OutputAfterAskingWhileFull) {
   EXPECT_EQ(told, ToldSignals{"SIGPOLL OUTPUT WRBAND"});
 }
 
+TEST_F(Signals, OutputAloneAfterAskingWhileFull) {
+  open({});
+  device->stalled = true;
+  ASSERT_TRUE(stream->putmsg(std::nullopt, as_bytes("12345678")));
+  ASSERT_TRUE(watch(Events::S_OUTPUT));
+  EXPECT_EQ(next(), ToldSignals{});
+  device->resume();
+  poll();
+  poll();
+  EXPECT_EQ(told, ToldSignals{"SIGPOLL OUTPUT"});
+}
+
 // A band that is free again while band 0 is not: S_WRBAND alone; band 0 follows when its turn has come.
 TEST_F(Signals, BandsAreToldApart) {
   open_watched(Events::S_OUTPUT | Events::S_WRBAND);
