@@ -854,9 +854,7 @@ void Sender::plan_copies(TimePoint now, std::uint64_t sequence, int left) {
 }
 
 Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header, std::uint64_t copy_of) {
-  envelope_.flags = protection_ ? protection_->flags() : std::uint16_t{0};
-  const std::size_t size = emit_data_header(envelope_, {stamp(now), adu.name, repair, adu.compressed}, header);
-  const ConstBytes payload = protection_ ? seal(header.first(size), adu.payload) : adu.payload;
+  const Outgoing datagram = make_data({stamp(now), adu.name, repair, adu.compressed}, adu.payload, header);
   delivery_sampler_.on_sent(now, sent_adus_);
   const bool application_limited = std::exchange(application_limited_, false);
   const auto payload_bytes = static_cast<std::uint32_t>(adu.payload.size());
@@ -870,11 +868,18 @@ Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, B
       plan_copies(now, sent_adus_.next() - 1, copies_max);
     }
   }
-  unproven_bytes_ -= std::min<std::uint64_t>(size + payload.size(), unproven_bytes_);
-  congestion_.on_sent(now, size + payload.size());
+  unproven_bytes_ -= std::min<std::uint64_t>(datagram.size(), unproven_bytes_);
+  congestion_.on_sent(now, datagram.size());
   window_limited_since_report_ |= congestion_window_is_full();
   set_probe_timer(now);
-  return {options_.peer, header.first(size), payload};
+  return datagram;
+}
+
+/// Sealed where the session is. Writes to `header`, and borrows the payload.
+Outgoing Sender::make_data(const Data& data, ConstBytes payload, Bytes header) {
+  envelope_.flags = protection_ ? protection_->flags() : std::uint16_t{0};
+  const ConstBytes written = header.first(emit_data_header(envelope_, data, header));
+  return {options_.peer, written, protection_ ? seal(written, payload) : payload};
 }
 
 /// Keys change long before they are used up; if OpenSSL fails all the same, what is sent does not open at the other

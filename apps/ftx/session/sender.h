@@ -180,6 +180,7 @@ class Sender {
   }
   [[nodiscard]] std::optional<Outgoing> next_adu(TimePoint now, Bytes header);
   /// `copy_of`: the sequence that carries this ADU already, 0: none that is open.
+  [[nodiscard]] Outgoing make_data(const Data& data, ConstBytes payload, Bytes header);
   [[nodiscard]] Outgoing put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header,
                              std::uint64_t copy_of = 0);
   [[nodiscard]] std::optional<AduName> next_repair();

@@ -29,11 +29,7 @@ void Sender::add_run(TimePoint now, Burst& burst) {
   Stamp next = stamp(now);
   std::uint64_t count = 0;
   for (ConstBytes left = run.payloads; !left.empty() && !burst.full() && now >= congestion_.next_send(); ++count) {
-    envelope_.flags = protection_ ? protection_->flags() : std::uint16_t{0};
-    const Bytes out = burst.header_room();
-    const ConstBytes header = out.first(emit_data_header(envelope_, {.stamp = next, .adu = name}, out));
-    const ConstBytes payload = left.first(name.length);
-    const Outgoing datagram{options_.peer, header, protection_ ? seal(header, payload) : payload};
+    const Outgoing datagram = make_data({.stamp = next, .adu = name}, left.first(name.length), burst.header_room());
     burst.add(datagram);
     application_limited_ |= !std::exchange(window_limited_, false) && congestion_.behind(now);
     sent_adus_.on_sent(name, now, std::exchange(application_limited_, false));

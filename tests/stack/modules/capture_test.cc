@@ -344,11 +344,7 @@ TEST(CaptureFile, AnotherSetIsRefusedWhileItIsWrittenTo) {
   SharedFile file;
   const auto here = file.stream();
   Stack there;
-  Recorder head("head", Side::read);
-  StreamSet other;
-  Chain chain(other, head);
-  ASSERT_TRUE(chain.open_driver(std::make_unique<Recorder>("driver", Side::write)).has_value());
-  const Status pushed = chain.push(make(capture_entry(), there, {{"file", file.path.string()}}).value());
+  const Status pushed = there.try_push(make(capture_entry(), there, {{"file", file.path.string()}}).value());
   ASSERT_FALSE(pushed.has_value());
   EXPECT_EQ(pushed.error().code, EBUSY);
 }
@@ -367,11 +363,8 @@ TEST(CaptureFile, IsOpenedWithTheModuleNotWhenItIsMade) {
 
 TEST(CaptureFile, AFileOutOfReachRefusesThePush) {
   Stack stack;
-  StreamSet set;
-  Recorder head("head", Side::read);
-  Chain chain(set, head);
-  ASSERT_TRUE(chain.open_driver(std::make_unique<Recorder>("driver", Side::write)).has_value());
-  const Status pushed = chain.push(make(capture_entry(), stack, {{"file", std::string("/nonexistent/file")}}).value());
+  const Status pushed =
+      stack.try_push(make(capture_entry(), stack, {{"file", std::string("/nonexistent/file")}}).value());
   ASSERT_FALSE(pushed.has_value());
   EXPECT_EQ(pushed.error().code, ENOENT);
 }

@@ -95,14 +95,15 @@ class Stack {
   M& push(Arguments&&... arguments) {
     auto module = std::make_unique<M>(std::forward<Arguments>(arguments)...);
     M& pushed = *module;
-    SLUICE_REQUIRE(chain_.push(std::move(module)).has_value());
+    SLUICE_REQUIRE(try_push(std::move(module)).has_value());
     return pushed;
   }
   Module& push(std::unique_ptr<Module> module) {
     Module& pushed = *module;
-    SLUICE_REQUIRE(chain_.push(std::move(module)).has_value());
+    SLUICE_REQUIRE(try_push(std::move(module)).has_value());
     return pushed;
   }
+  Status try_push(std::unique_ptr<Module> module) { return chain_.push(std::move(module)); }
   Status pop() { return chain_.pop(); }
 
   StreamSet& set() { return set_; }
