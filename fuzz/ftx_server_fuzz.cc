@@ -59,8 +59,8 @@ class Harness {
     ServerOptions options;
     options.seed = seed;
     options.insecure = true;
-    options.sessions_max = 3;
-    options.sessions_per_host_max = 2;
+    options.session_limits.sessions_max = 3;
+    options.session_limits.per_host_max = 2;
     options.memory_bytes_max = 2U << 20;
     options.memory_per_host_bytes_max = 1U << 20;
     options.open_files_max = 6;
@@ -194,7 +194,8 @@ class Harness {
     while (auto event = server_.next_event()) {
       SLUICE_REQUIRE(!to_json(*event).empty());
     }
-    SLUICE_REQUIRE(server_.sessions() <= options().sessions_max && server_.open_files() <= options().open_files_max);
+    SLUICE_REQUIRE(server_.sessions() <= options().session_limits.sessions_max &&
+                   server_.open_files() <= options().open_files_max);
   }
 
   void finish() {

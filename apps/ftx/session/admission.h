@@ -10,6 +10,7 @@
 // Not the other way round: a flood stalls the one session of an honest host, and its own are always new. So a host with
 // one session loses it only to a host that has none.
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -22,7 +23,7 @@ namespace sluice::ftx {
 struct AdmissionLimits {
   std::size_t sessions_max;  // more than 0, as the others
   std::size_t per_host_max;
-  Duration stalled_after;
+  Duration stalled_after = std::chrono::seconds(3);
 };
 
 /// A session that has room.

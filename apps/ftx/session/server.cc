@@ -37,8 +37,8 @@ Server::Server(ServerOptions options, Destination& destination)
       jar_(options.seed),
       budget_(options.memory_bytes_max, options.open_files_max, nullptr, options.quota_bytes, options.quota_entries),
       pulls_(options.pull_limits, events_) {
-  SLUICE_REQUIRE(adu_bytes_for(options.tsdu_bytes) > 0 && options.sessions_max > 0 &&
-                 options.sessions_per_host_max > 0 && !(options.insecure && options.handshake));
+  SLUICE_REQUIRE(adu_bytes_for(options.tsdu_bytes) > 0 && options.session_limits.sessions_max > 0 &&
+                 options.session_limits.per_host_max > 0 && !(options.insecure && options.handshake));
   options_.receiver.storage_bytes_max = std::min(options.receiver.storage_bytes_max, options.transfer_bytes_max);
   options_.receiver.entries_max = std::min(options.receiver.entries_max, options.transfer_entries_max);
   if (options.handshake) {
@@ -319,10 +319,7 @@ bool Server::make_room(TimePoint now, const Peer& host) {
                        .last_progress_at = session.receiver->last_progress_at(),
                        .dispensable = session.receiver->dispensable()});
   }
-  const Admission verdict = admission(now, host, holders,
-                                      {.sessions_max = options_.sessions_max,
-                                       .per_host_max = options_.sessions_per_host_max,
-                                       .stalled_after = options_.stalled_after});
+  const Admission verdict = admission(now, host, holders, options_.session_limits);
   if (verdict.gives_way) {
     displace(now, sessions[*verdict.gives_way]);
   }

@@ -47,7 +47,7 @@ struct ServerOptions {
   HandshakeLimits handshake_limits{};
   /// What clients of `handshake` may fetch; null: nothing. It outlives the server.
   Provider* provider = nullptr;
-  AdmissionLimits pull_limits{.sessions_max = 16, .per_host_max = 8, .stalled_after = std::chrono::seconds(3)};
+  AdmissionLimits pull_limits{.sessions_max = 16, .per_host_max = 8};
   /// What a client of `handshake` may do. Asked when it wants to, so that who is taken off a list no longer may.
   std::function<Access(const Client&)> access = [](const Client&) { return Access::both; };
   /// How many bytes of files peers may move, all sessions together and one of them. What was written or sent counts,
@@ -59,13 +59,11 @@ struct ServerOptions {
   std::uint64_t transfer_entries_max = Budget::unlimited;
   /// What the transport holds of payload that nobody has read yet. Sessions share it (Report::credit_bytes).
   std::uint64_t receive_room_bytes = std::uint64_t{1} << 20;
-  std::size_t sessions_max = 64;
-  std::size_t sessions_per_host_max = 32;
+  AdmissionLimits session_limits{.sessions_max = 64, .per_host_max = 32};
   std::uint64_t memory_bytes_max = 384U << 20;           // lists of files and slots, all sessions together
   std::uint64_t memory_per_host_bytes_max = 192U << 20;  // a million files have room
   std::uint64_t open_files_max = 512;                    // all sessions together, beside one of each session
   std::uint64_t open_files_per_host_max = Budget::files_max;
-  Duration stalled_after = std::chrono::seconds(3);
   /// The part of an address that all addresses of one host have in common.
   ConstBytes (*host_of)(ConstBytes address) = [](ConstBytes address) { return address; };
   ReceiverOptions receiver{};
@@ -79,7 +77,7 @@ class Server {
   /// What a peer is told for whom there is no room.
   static constexpr std::string_view busy_text = Pulls::busy_text;
 
-  /// REQUIRES: adu_bytes_for(options.tsdu_bytes) > 0, sessions_max > 0, sessions_per_host_max > 0.
+  /// REQUIRES: adu_bytes_for(options.tsdu_bytes) > 0.
   Server(ServerOptions options, Destination& destination);
 
   /// The session of this protection may begin: its first datagram comes sealed.

@@ -18,8 +18,8 @@ Peer address(int host, int port) {
 
 ServerOptions small_server() {
   ServerOptions options;
-  options.sessions_max = 8;
-  options.sessions_per_host_max = 4;
+  options.session_limits.sessions_max = 8;
+  options.session_limits.per_host_max = 4;
   options.host_of = host_part;
   return options;
 }
@@ -76,7 +76,7 @@ TEST(Crowd, AFullServerTakesRoomFromTheSessionWithoutProgress) {
 
 TEST(Crowd, AFullServerOfHostsThatGoOnTakesRoomFromTheGreediest) {
   ServerOptions options = small_server();
-  options.sessions_max = 5;
+  options.session_limits.sessions_max = 5;
   Bench bench(options);
   for (int port = 0; port < 3; ++port) {
     EXPECT_TRUE(open_from(bench, 1, port));
@@ -96,10 +96,10 @@ TEST(Crowd, AFullServerOfHostsThatGoOnTakesRoomFromTheGreediest) {
 /// What a flood has stalled does not make room for the flood.
 TEST(Crowd, AHostWithManySessionsYieldsBeforeOneThatHasStalled) {
   ServerOptions options = small_server();
-  options.sessions_max = 5;
+  options.session_limits.sessions_max = 5;
   Bench bench(options);
   EXPECT_TRUE(open_from(bench, 1, 0));
-  bench.now += options.stalled_after;
+  bench.now += options.session_limits.stalled_after;
   for (int port = 0; port < 4; ++port) {
     EXPECT_TRUE(open_from(bench, 2, port));
   }
@@ -126,8 +126,8 @@ TEST(Crowd, WhatIsOverMakesRoomFirst) {
 
 TEST(Crowd, ATransferThatIsWholeKeepsItsRoomUntilItsSenderHasHeardSo) {
   ServerOptions options = small_server();
-  options.sessions_max = 2;
-  options.sessions_per_host_max = 1;
+  options.session_limits.sessions_max = 2;
+  options.session_limits.per_host_max = 1;
   Bench bench(options);
   const Content content = random_content(1000, 3);
   bench.peer = address(0, 0);
@@ -179,8 +179,8 @@ TEST(Crowd, AHostMayHaveAPartOfTheOpenFilesAndEverySessionHasOne) {
 
 TEST(Crowd, AHostMayHaveAPartOfTheMemory) {
   ServerOptions options = small_server();
-  options.sessions_max = 16;
-  options.sessions_per_host_max = 8;
+  options.session_limits.sessions_max = 16;
+  options.session_limits.per_host_max = 8;
   options.memory_bytes_max = 16U << 20;
   options.memory_per_host_bytes_max = 4U << 20;
   options.receiver.own_memory_bytes = 64U << 10;
@@ -349,7 +349,7 @@ void serve_one(bool crowded, Duration& took) {
       hostile.act(now, millisecond);
     }
     if (millisecond == 5000) {  // they are all there already
-      EXPECT_EQ(server.open_sessions(), crowded ? options.sessions_max : 0);
+      EXPECT_EQ(server.open_sessions(), crowded ? options.session_limits.sessions_max : 0);
       SenderOptions sender_options;
       sender_options.seed = 99;
       tenth = std::make_unique<Sender>(now, sender_options, source, rate);
@@ -375,7 +375,7 @@ void serve_one(bool crowded, Duration& took) {
   }
   // The nine were at it all the time, and got no further than they may.
   EXPECT_GT(hostile.sent, 200'000U);
-  EXPECT_LE(most_sessions, options.sessions_max);
+  EXPECT_LE(most_sessions, options.session_limits.sessions_max);
   EXPECT_LE(most_files, options.open_files_max);
   EXPECT_GE(most_files, 200U);
   EXPECT_LT(least_memory, options.memory_bytes_max);

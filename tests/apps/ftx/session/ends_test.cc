@@ -239,7 +239,7 @@ void pump(TimePoint& now, Server& server, std::vector<std::pair<Sender*, Peer>> 
 TEST(Ends, SessionsRunSideBySideUpToTheLimit) {
   TimePoint now{1h};
   MemoryDestination destination;
-  Server server({.seed = 1, .insecure = true, .sessions_max = 2}, destination);
+  Server server({.seed = 1, .insecure = true, .session_limits = {.sessions_max = 2, .per_host_max = 2}}, destination);
   std::vector<std::unique_ptr<MemorySource>> sources;
   std::vector<std::unique_ptr<FixedRate>> rates;
   std::vector<std::unique_ptr<Sender>> senders;

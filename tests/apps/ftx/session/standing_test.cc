@@ -215,8 +215,8 @@ TEST(Standing, AServerWithoutHandshakesSaysSo) {
 
 TEST(Standing, AFullServerSaysSoSealed) {
   ServerOptions options = Meeting::standing();
-  options.sessions_max = 1;
-  options.sessions_per_host_max = 1;
+  options.session_limits.sessions_max = 1;
+  options.session_limits.per_host_max = 1;
   Meeting meeting({}, 1, options);
   meeting.source.add("file", random_content(1000, 1));
   meeting.server.expect(protection_of(5, Side::responder));

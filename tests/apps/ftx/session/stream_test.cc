@@ -257,7 +257,7 @@ TEST(Stream, ASenderThatVanishesWhileInputIsSlowIsNoticedAndLeavesNothing) {
 // A session that only says that it lives is no obstacle to others.
 TEST(Stream, OneWithoutInputGivesWayWhereTheServerIsFull) {
   ServerOptions server;
-  server.sessions_max = 1;
+  server.session_limits.sessions_max = 1;
   Bench bench(server);
   const std::vector<FileEntry> list{{.name = "-", .kind = EntryKind::stream}};
   bench.offer(bench.cookie(), "", list);
