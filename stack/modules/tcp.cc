@@ -69,6 +69,7 @@ void Tcp::close() {
 
 void Tcp::release() {
   ConnectionEndpoint::release();
+  adopted();
   handed_.clear();
   callee_.reset();
   port_->abandon();
@@ -215,7 +216,9 @@ void Tcp::port_bound() {
     case Purpose::connecting:
       return start_connecting();
     case Purpose::adoption:
-      adopted();
+      if (port_->filtered()) {
+        adopted();
+      }
       if (mine_) {
         attend(*mine_);
       }

@@ -220,11 +220,12 @@ void Tcp::drop_callers() {
 
 // ---- Accepting on another stream ----
 
-/// A connection that another stream has accepted for this one. Until the driver knows of it, that one passes on what
-/// comes.
+/// A connection that another stream has accepted for this one. Until the driver gives this one what comes, that one
+/// passes it on.
 void Tcp::take_over(std::unique_ptr<Held> held, Tcp& from) {
   const Entered entered(*this);
   const tcp::Ends ends = held->connection.ends();
+  adopted();
   set_connection(std::move(held));
   adopted_from_ = from.acceptor_id();
   take_connection(local_address());
@@ -236,7 +237,7 @@ void Tcp::take_over(std::unique_ptr<Held> held, Tcp& from) {
   }
 }
 
-/// The driver knows: nothing is passed on any more.
+/// The driver has said that it gives this stream what comes, or has given it something: nothing is passed on any more.
 void Tcp::adopted() {
   auto* const from = dynamic_cast<Tcp*>(set().module_handles().find(std::exchange(adopted_from_, 0)));
   if (from != nullptr) {

@@ -148,9 +148,12 @@ void Tcp::receive(Message message) {
   }
   if (auto segment = verified(std::move(message), unitdata, std::move(place))) {
     segments_received_ += segment->count;
-    const TcpHeader& header = segment->header;
-    arrived({.local = {unitdata.local, header.destination_port}, .remote = {unitdata.peer, header.source_port}},
-            std::move(*segment));
+    const tcp::Ends ends{.local = {unitdata.local, segment->header.destination_port},
+                         .remote = {unitdata.peer, segment->header.source_port}};
+    if (adopted_from_ != 0 && find(ends) != nullptr) {
+      adopted();
+    }
+    arrived(ends, std::move(*segment));
   }
 }
 

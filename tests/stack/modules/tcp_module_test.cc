@@ -546,6 +546,36 @@ TEST_F(TcpModule, SegmentsThatComeToTheListenerWhileTheAcceptorIsBoundAreNotLost
   EXPECT_EQ(peer->heard(), "RST");
 }
 
+/// A driver that refuses, or that says nothing since there is no memory, may give the listener what comes for longer.
+TEST_F(TcpModule, WithoutAFilterTheListenerPassesOnUntilTheAcceptorGetsItsOwn) {
+  for (const bool refuses : {true, false}) {
+    SCOPED_TRACE(refuses ? "refused" : "silent");
+    listen();
+    TcpStack other(stack->set());
+    other.ip().answers_filters = false;
+    call(*peer);
+    stack->accept(1, other.number());
+    EXPECT_EQ(stack->told(), "called 1, ok accept");
+    if (refuses) {
+      other.up(proto(other, wire::dlpi::ErrorAck{wire::dlpi::DL_FILTER_REQ, wire::dlpi::DL_NOTSUPPORTED, 0},
+                     MessageType::ctl));
+    } else {
+      other.advance(PortBinding::filter_answer_time_max);
+    }
+    peer->says(tcp_ack, "question");
+    EXPECT_EQ(other.told(), "data question");
+    EXPECT_EQ(peer->heard(), "") << "the acceptor answers";
+    Peer there(other);
+    there.next = peer->next;
+    there.expected = peer->expected;
+    there.says(tcp_ack, "another");
+    EXPECT_EQ(other.told(), "data another");
+    peer->says(tcp_ack, "stray");
+    EXPECT_EQ(peer->heard(), "RST");
+    ASSERT_TRUE(other.pop());
+  }
+}
+
 /// RFC 3493 section 5.3: a port of [::] may be for IPv6 alone, and one of 0.0.0.0 is for IPv4.
 TEST(TcpFamilies, AnUnspecifiedAddressTakesCallersOfItsFamilies) {
   struct Case {
