@@ -25,6 +25,7 @@ std::uint64_t Bbr::bandwidth() const { return std::min(max_bandwidth(), bw_short
 void Bbr::on_first_round_trip(Duration round_trip) {
   if (round_trip > Duration{}) {
     init_pacing_rate(round_trip);
+    first_rtt_ = round_trip;
   }
 }
 
@@ -103,14 +104,16 @@ void Bbr::reset_full_bandwidth(std::uint64_t baseline) {
 /// increase the delivery rate actually result in little increase (less than 25 percent), then it estimates that it has
 /// fully utilized the per-flow available bandwidth".
 void Bbr::check_full_bandwidth(const Delivery& delivery) {
-  if (full_bw_now_ || !round_start_ || !delivery.rate || limited(*delivery.newest)) {
+  const bool brakes = state_ == State::startup && queue_evident();
+  if (full_bw_now_ || !round_start_ || !delivery.rate || (limited(*delivery.newest) && !brakes)) {
     return;
   }
-  if (state_ == State::startup && queue_evident() && delivery.round_trip <= queue_bound()) {
-    return;  // it brakes for a queue that is gone
+  if (brakes && delivery.round_trip <= queue_bound()) {
+    return;  // for a queue that is gone
   }
-  if (*delivery.rate >= full_bw_ + full_bw_ / 4) {
-    reset_full_bandwidth(*delivery.rate);
+  const std::uint64_t rate = state_ == State::startup ? max_bandwidth() : *delivery.rate;
+  if (rate >= full_bw_ + full_bw_ / 4) {
+    reset_full_bandwidth(rate);
     return;
   }
   ++full_bw_count_;
@@ -135,6 +138,7 @@ void Bbr::check_startup_high_loss() {
 void Bbr::enter_drain() {
   state_ = State::drain;
   settled_delivered_ = unbounded;
+  loss_in_round_ = false;
   drain_start_round_ = round_count_;
 }
 

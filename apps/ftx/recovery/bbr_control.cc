@@ -34,8 +34,8 @@ double Bbr::window_gain() const {
   if (state_ == State::probe_rtt) {
     return probe_rtt_window_gain;
   }
-  if (state_ == State::startup) {
-    return queue_evident() ? braking_window_gain : startup_window_gain;
+  if (state_ == State::startup && queue_evident()) {
+    return braking_window_gain;
   }
   if (state_ == State::probe_bw_cruise && crowded_) {
     return crowded_window_gain;
@@ -72,8 +72,8 @@ void Bbr::set_window(const Delivery& delivery) {
     window_ = std::min(window_ + delivery.newly_delivered_bytes, most);
   } else if (queue_evident()) {
     window_ = std::min(window_ + delivery.newly_delivered_bytes, std::max(most, initial_datagrams * datagram_));
-  } else if (window_ < most || delivered_ < initial_datagrams * datagram_) {
-    window_ += part(startup_window_growth, delivery.newly_delivered_bytes);
+  } else {
+    window_ = std::max(window_, most);
   }
   window_ = std::max(window_, least);
   std::uint64_t cap = unbounded;

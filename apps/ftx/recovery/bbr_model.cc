@@ -75,6 +75,12 @@ void Bbr::update_max_bandwidth(const Delivery& delivery) {
   if (delivery.rate && (*delivery.rate >= max_bandwidth() || !limited(*delivery.newest))) {
     max_bw_[0] = std::max(max_bw_[0], *delivery.rate);
   }
+  if (delivery.arrival_rate) {
+    if (state_ == State::startup) {  // deviation 5
+      max_bw_[0] = std::max(max_bw_[0], std::min(arrival_rate_, *delivery.arrival_rate));
+    }
+    arrival_rate_ = limited(*delivery.newest) && !queue_evident() ? unbounded : *delivery.arrival_rate;
+  }
 }
 
 /// Section 5.5.10.3: "Upon the ACK at the end of each round that encountered a newly-marked loss, the flow updates its
@@ -158,8 +164,10 @@ void Bbr::update_min_rtt(TimePoint now, const Delivery& delivery) {
 bool Bbr::queue_evident() const { return std::max(rtt_max_[0], rtt_max_[1]) > queue_bound(); }
 
 Duration Bbr::queue_bound() const {
-  const int of_min_rtt = state_ == State::startup ? startup_queue_evidence_part : queue_evidence_part;
-  return min_rtt_ == Duration::max() ? min_rtt_ : min_rtt_ + min_rtt_ / of_min_rtt;
+  const bool starts = state_ == State::startup;
+  const Duration least = starts ? std::min(first_rtt_, min_rtt_) : min_rtt_;
+  const int part_of_least = starts ? startup_queue_evidence_part : queue_evidence_part;
+  return least == Duration::max() ? least : least + least / part_of_least;
 }
 
 double Bbr::loss_threshold() const {

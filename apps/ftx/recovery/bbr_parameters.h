@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Section 2, "Terminology and definitions", gives these constants.
+inline constexpr double startup_pacing_gain = 2.77;
 inline constexpr double default_window_gain = 2;
 inline constexpr double drain_pacing_gain = 0.5;
 inline constexpr double down_pacing_gain = 0.90;
@@ -35,10 +36,7 @@ inline constexpr std::uint64_t drain_rounds_max = 3;
 inline constexpr std::uint64_t initial_datagrams = 256;              // deviation 5
 inline constexpr Duration round_trip_unmeasured = milliseconds(20);  // for 1 ms
 
-// Deviation 5: startup, while no queue is evident and while one is.
-inline constexpr double startup_pacing_gain = 5;     // for 2.77
-inline constexpr double startup_window_gain = 2.77;  // for 2
-inline constexpr double startup_window_growth = 2;
+// Deviation 5: startup, while a queue is evident.
 inline constexpr double braking_pacing_gain = 1.25;
 inline constexpr double braking_window_gain = 1.5;
 

@@ -10,6 +10,15 @@ namespace {
 constexpr double nanoseconds_per_second = 1e9;
 constexpr double rate_max = 1e12;  // above any link
 constexpr std::uint64_t held_ns_max = 1'000'000'000;
+constexpr Duration arrivals_min = std::chrono::milliseconds(1);  // in less, a batch makes any rate
+
+std::optional<std::uint64_t> bytes_a_second(std::uint64_t bytes, Duration span) {
+  if (span <= Duration{} || bytes == 0) {
+    return std::nullopt;
+  }
+  const double rate = static_cast<double>(bytes) * nanoseconds_per_second / static_cast<double>(span.count());
+  return static_cast<std::uint64_t>(std::min(rate, rate_max));
+}
 
 }  // namespace
 
@@ -22,6 +31,7 @@ void DeliverySampler::on_sent(TimePoint now, const SentAdus& sent) {
     current_.delivered_at = now;
     current_.arrived_ns = 0;
     changed_ = true;
+    since_ = {.sent_at = now, .arrived_ns = 0, .delivered_bytes = current_.delivered_bytes};
   }
   if (std::exchange(changed_, false)) {
     current_.first_sequence = sent.next();
@@ -112,11 +122,20 @@ void DeliverySampler::sample(TimePoint now, const Report& report, const SentAdus
                                    ? Duration(static_cast<Duration::rep>(current_.arrived_ns - then.arrived_ns))
                                    : current_.delivered_at - then.delivered_at;
   const Duration elapsed = std::max(ack_elapsed, newest.sent_at - then.first_sent_at);
-  const std::uint64_t bytes = current_.delivered_bytes - then.delivered_bytes;
-  if (elapsed > Duration{} && bytes > 0) {
-    const double rate = static_cast<double>(bytes) * nanoseconds_per_second / static_cast<double>(elapsed.count());
-    delivery.rate = static_cast<std::uint64_t>(std::min(rate, rate_max));
+  delivery.rate = bytes_a_second(current_.delivered_bytes - then.delivered_bytes, elapsed);
+
+  const Duration interval = report_interval(round_trip_);
+  const Duration arrivals = since_.arrived_ns == 0
+                                ? interval - held
+                                : Duration(static_cast<Duration::rep>(current_.arrived_ns - since_.arrived_ns));
+  const Duration span = std::max(arrivals, newest.sent_at - since_.sent_at);
+  if (span < interval / 2) {
+    return;
   }
+  if (span >= arrivals_min) {
+    delivery.arrival_rate = bytes_a_second(current_.delivered_bytes - since_.delivered_bytes, span);
+  }
+  since_ = {.sent_at = newest.sent_at, .arrived_ns = current_.arrived_ns, .delivered_bytes = current_.delivered_bytes};
 }
 
 }  // namespace sluice::ftx

@@ -16,6 +16,10 @@
 //     ACK arrival times." (section 4.1.3.3). So neither the time between reports nor the way back blurs it.
 //   - Losses come late. The loss rate of a datagram's time is what was lost of what was resolved since it was sent.
 //
+//   - Of the first report, the arrivals began a report_interval() before it: the receiver waits that long from the
+//   first
+//     datagram on. If it did not, the rate is less than it says (Delivery::arrival_rate).
+//
 // Threat: a receiver that lies to be sent more. It cannot claim more bytes than were sent up to the sequence it names,
 // nor a shorter interval than that between our own sending times; what it can do is to conceal loss.
 //
@@ -53,8 +57,17 @@ class DeliverySampler {
   [[nodiscard]] Delivery::AtSend at_send(const SentAdus::Datagram& datagram) const;
   void sample(TimePoint now, const Report& report, const SentAdus::Datagram& newest, Delivery& delivery);
 
+  /// Where the span of the next arrival rate begins: a datagram that had arrived, or, with the clock at 0, the first
+  /// one after nothing was in flight.
+  struct Since {
+    TimePoint sent_at{};
+    std::uint64_t arrived_ns = 0;  // the receiver's clock
+    std::uint64_t delivered_bytes = 0;
+  };
+
   Ring<Snapshot> snapshots_;
   Snapshot current_;
+  Since since_;
   Duration round_trip_{};  // of the newest
   bool changed_ = true;    // since the last snapshot
   std::uint64_t newest_ = 0;

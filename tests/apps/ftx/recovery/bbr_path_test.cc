@@ -80,6 +80,37 @@ TEST(BbrPath, AQueueOfAQuarterBandwidthDelayProductIsEnough) {
   }
 }
 
+TEST(BbrPath, AShortTransferFindsTheRateInTwoOrThreeRoundTrips) {
+  struct Case {
+    const char* name;
+    PathOptions path;
+    std::uint64_t bytes;
+    double seconds_max;
+    double dropped_max;  // of what was sent
+  };
+  const Case cases[] = {
+      // The link takes 0.34 s, 1.34 s and 1.34 s.
+      {"1 Gbit/s", {.loss = 0.001}, 40 << 20, 0.60, 0},
+      {"100 Mbit/s", {.rate = 12'500'000, .round_trip = 40ms, .queue_bytes = 500'000}, 16 << 20, 1.45, 0},
+      {"a short queue", {.rate = 12'500'000, .round_trip = 40ms, .queue_bytes = 125'000}, 16 << 20, 1.65, 0.03},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    double sum = 0;
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      PathOptions options = one.path;
+      options.seed = seed;
+      Path path(options);
+      Flow& flow = path.add(bbr(seed), one.bytes);
+      path.run(20s);
+      ASSERT_TRUE(flow.finished());
+      sum += flow.seconds();
+      EXPECT_LE(static_cast<double>(flow.dropped), one.dropped_max * static_cast<double>(flow.datagrams()));
+    }
+    EXPECT_LE(sum / 5, one.seconds_max);
+  }
+}
+
 TEST(BbrPath, TwoFlowsShare) {
   double sum = 0;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {

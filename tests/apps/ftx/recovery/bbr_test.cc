@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 namespace sluice::ftx {
@@ -27,6 +28,7 @@ struct Driver {
     Duration after = 40ms;
     bool window_limited = false;
     std::uint64_t runs = 10;  // of losses
+    std::optional<std::uint64_t> arrival_rate{};
   };
 
   /// A report a whole round trip after the last.
@@ -46,6 +48,7 @@ struct Driver {
     delivery.in_flight_bytes = change.in_flight;
     delivery.window_limited = change.window_limited;
     delivery.rate = change.rate;
+    delivery.arrival_rate = change.arrival_rate;
     delivery.newest->resolved_since_bytes = bytes + change.lost;
     if (change.lost > 0) {
       delivery.newly_lost_bytes = delivery.newest->lost_since_bytes = change.lost;
@@ -81,6 +84,65 @@ struct Driver {
   TimePoint now{1h};
   std::uint64_t delivered = 1'000'000;
 };
+
+/// Deviation 5.
+TEST(Bbr, StartupTakesTheLowerOfTwoArrivalRates) {
+  Driver driver;
+  const auto bandwidth_after = [&](std::uint64_t arrival_rate, bool limited = false) {
+    driver.round({.rate = 100'000, .limited = limited, .arrival_rate = arrival_rate});
+    return driver.bbr.bandwidth();
+  };
+  EXPECT_EQ(bandwidth_after(1'000'000), 1'000'000U);
+  EXPECT_EQ(bandwidth_after(5'000'000), 1'000'000U) << "of one late and the next";
+  EXPECT_EQ(bandwidth_after(4'000'000), 4'000'000U);
+  EXPECT_EQ(bandwidth_after(200'000, true), 4'000'000U);
+  EXPECT_EQ(bandwidth_after(9'000'000), 9'000'000U) << "what had little to send holds nothing down";
+}
+
+TEST(Bbr, ArrivalRatesCountInStartupOnly) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  for (int round = 0; round < 3; ++round) {
+    driver.round({.arrival_rate = 3 * bbr_rate});
+  }
+  EXPECT_EQ(driver.bbr.bandwidth(), bbr_rate);
+}
+
+/// The first datagrams make a queue of their own on a slow path, and no sample is without it.
+TEST(Bbr, StartupBrakesForAQueueThatTheHandshakeDidNotMeet) {
+  for (const bool handshake : {true, false}) {
+    Driver driver;
+    if (handshake) {
+      driver.bbr.on_first_round_trip(30ms);
+    }
+    for (int round = 0; round < 3; ++round) {
+      driver.round({.rate = 20'000'000});
+    }
+    const double gain =
+        static_cast<double>(driver.bbr.pacing_rate()) / static_cast<double>(driver.bbr.bandwidth()) / 0.99;
+    EXPECT_NEAR(gain, handshake ? 1.25 : 2.77, 0.01);
+  }
+}
+
+TEST(Bbr, WhatStartupLosesDoesNotLowerTheShortTermModel) {
+  Driver driver;
+  while (driver.bbr.state() == startup) {
+    driver.round({.rate = 2 * bbr_rate, .round_trip = 60ms, .in_flight = 4 * bdp, .lost = bdp / 10});
+  }
+  ASSERT_EQ(driver.bbr.state(), drain);
+  driver.round({.in_flight = 4 * bdp});
+  EXPECT_EQ(driver.bbr.bandwidth(), 2 * bbr_rate);
+}
+
+/// A full pipe is one, even if it was filled more slowly than was allowed.
+TEST(Bbr, WhileAQueueIsEvidentStartupEndsThoughItHadLittleToSend) {
+  Driver driver;
+  driver.round({});
+  for (int round = 0; round < 5; ++round) {
+    driver.round({.round_trip = 50ms, .in_flight = 2 * bdp, .limited = true});
+  }
+  EXPECT_EQ(driver.bbr.state(), drain);
+}
 
 struct BbrRow {
   const char* name;

@@ -93,6 +93,41 @@ TEST(DeliverySampler, ALyingReceiverGetsNoHigherRateThanWasSent) {
   const Delivery delivery = link.sampler.on_report(link.now, report, link.sent, *resolved);
   EXPECT_LE(delivery.delivered_bytes, 14 * sampled_datagram);
   EXPECT_LE(*delivery.rate, 1'000'000U);
+  EXPECT_LE(*delivery.arrival_rate, 1'000'000U);
+}
+
+TEST(DeliverySampler, TheArrivalRateIsThatOfTheLastHalfIntervalOrMore) {
+  Link link;
+  link.send(10);
+  EXPECT_EQ(link.report(1, 1).arrival_rate, 400'000U) << "in the interval that the receiver waited from the first on";
+  link.send(7);
+  EXPECT_EQ(link.report(8, 8).arrival_rate, 1'000'000U);
+  link.send(1);
+  EXPECT_EQ(link.report(9, 9).arrival_rate, std::nullopt) << "1 ms, of an interval of 2.5";
+  link.send(3);
+  EXPECT_EQ(link.report(12, 11).arrival_rate, 750'000U) << "of what came since 8";
+  link.send(10);
+  EXPECT_EQ(link.report(22, 21, 4ms).arrival_rate, 1'000'000U) << "at most at what they were sent";
+}
+
+TEST(DeliverySampler, TheArrivalRateBeginsAnewWhenNothingIsInFlight) {
+  Link link;
+  link.send(10);
+  (void)link.report(10, 10);
+  link.now += 1s;
+  link.send(5);
+  EXPECT_EQ(link.report(15, 15).arrival_rate, 5 * sampled_datagram * 1000 / 4) << "sent in 4 ms";
+}
+
+TEST(DeliverySampler, InLessThanAMillisecondThereIsNoArrivalRate) {
+  Link link;
+  for (int report = 1; report < 9; ++report) {
+    link.sampler.on_sent(link.now, link.sent);
+    link.sent.on_sent({0, sampled_adu_bytes, 0}, link.now);
+    link.now += 300us;
+    const auto sequence = static_cast<std::uint64_t>(report);
+    EXPECT_EQ(link.report(sequence, sequence).arrival_rate, std::nullopt);
+  }
 }
 
 // Section 4.1.2.2: the interval starts anew when nothing is in flight, on the receiver's clock, too.
