@@ -10,6 +10,7 @@ namespace {
 constexpr double nanoseconds_per_second = 1e9;
 constexpr double rate_max = 1e12;  // above any link
 constexpr std::uint64_t held_ns_max = 1'000'000'000;
+constexpr std::uint64_t negligible_bytes = 4096;  // copies of the list, which go on while it is not accepted
 constexpr Duration arrivals_min = std::chrono::milliseconds(1);  // in less, a batch makes any rate
 
 std::optional<std::uint64_t> bytes_a_second(std::uint64_t bytes, Duration span) {
@@ -31,7 +32,12 @@ void DeliverySampler::on_sent(TimePoint now, const SentAdus& sent) {
     current_.delivered_at = now;
     current_.arrived_ns = 0;
     changed_ = true;
-    since_ = {.sent_at = now, .arrived_ns = 0, .delivered_bytes = current_.delivered_bytes};
+  }
+  const std::uint64_t in_flight = sent.in_flight_datagram_bytes();
+  const Duration pause = now - std::exchange(sent_at_, now);
+  const bool paused = pause > std::max(report_interval(round_trip_) / 2, 2 * Pacer::burst);
+  if (in_flight == 0 || (paused && in_flight <= negligible_bytes)) {
+    since_ = {.sent_at = now, .arrived_ns = 0, .delivered_bytes = current_.delivered_bytes + in_flight};
   }
   if (std::exchange(changed_, false)) {
     current_.first_sequence = sent.next();
@@ -123,19 +129,25 @@ void DeliverySampler::sample(TimePoint now, const Report& report, const SentAdus
                                    : current_.delivered_at - then.delivered_at;
   const Duration elapsed = std::max(ack_elapsed, newest.sent_at - then.first_sent_at);
   delivery.rate = bytes_a_second(current_.delivered_bytes - then.delivered_bytes, elapsed);
+  delivery.arrival_rate = arrival_rate(newest, held);
+}
 
+std::optional<std::uint64_t> DeliverySampler::arrival_rate(const SentAdus::Datagram& newest, Duration held) {
   const Duration interval = report_interval(round_trip_);
   const Duration arrivals = since_.arrived_ns == 0
                                 ? interval - held
                                 : Duration(static_cast<Duration::rep>(current_.arrived_ns - since_.arrived_ns));
   const Duration span = std::max(arrivals, newest.sent_at - since_.sent_at);
   if (span < interval / 2) {
-    return;
+    return std::nullopt;
   }
-  if (span >= arrivals_min) {
-    delivery.arrival_rate = bytes_a_second(current_.delivered_bytes - since_.delivered_bytes, span);
-  }
-  since_ = {.sent_at = newest.sent_at, .arrived_ns = current_.arrived_ns, .delivered_bytes = current_.delivered_bytes};
+  const std::uint64_t before = std::exchange(since_, {.sent_at = newest.sent_at,
+                                                      .arrived_ns = current_.arrived_ns,
+                                                      .delivered_bytes = current_.delivered_bytes})
+                                   .delivered_bytes;
+  return span < arrivals_min || current_.delivered_bytes <= before
+             ? std::nullopt
+             : bytes_a_second(current_.delivered_bytes - before, span);
 }
 
 }  // namespace sluice::ftx

@@ -15,10 +15,8 @@
 //     use receive timestamps to refine its "ack_rate" calculation by substituting receiver-side timing information for
 //     ACK arrival times." (section 4.1.3.3). So neither the time between reports nor the way back blurs it.
 //   - Losses come late. The loss rate of a datagram's time is what was lost of what was resolved since it was sent.
-//
-//   - Of the first report, the arrivals began a report_interval() before it: the receiver waits that long from the
-//   first
-//     datagram on. If it did not, the rate is less than it says (Delivery::arrival_rate).
+//   - Delivery::arrival_rate is measured from report to report. What comes first, and after a pause, began to arrive a
+//     report_interval() before its first report: the receiver waits that long. Where it did not, the rate is too low.
 //
 // Threat: a receiver that lies to be sent more. It cannot claim more bytes than were sent up to the sequence it names,
 // nor a shorter interval than that between our own sending times; what it can do is to conceal loss.
@@ -26,6 +24,7 @@
 // Reads no clock. Not thread-safe. At most one snapshot an open sequence.
 
 #include <cstdint>
+#include <optional>
 
 #include "apps/ftx/recovery/congestion.h"
 #include "apps/ftx/recovery/ring.h"
@@ -53,21 +52,23 @@ class DeliverySampler {
     std::uint64_t arrived_ns = 0;  // the receiver's clock when that datagram arrived; 0: not known
   };
 
-  [[nodiscard]] const Snapshot& snapshot_of(std::uint64_t sequence) const;
-  [[nodiscard]] Delivery::AtSend at_send(const SentAdus::Datagram& datagram) const;
-  void sample(TimePoint now, const Report& report, const SentAdus::Datagram& newest, Delivery& delivery);
-
   /// Where the span of the next arrival rate begins: a datagram that had arrived, or, with the clock at 0, the first
-  /// one after nothing was in flight.
+  /// one after nothing to speak of was in flight.
   struct Since {
     TimePoint sent_at{};
     std::uint64_t arrived_ns = 0;  // the receiver's clock
     std::uint64_t delivered_bytes = 0;
   };
 
+  [[nodiscard]] const Snapshot& snapshot_of(std::uint64_t sequence) const;
+  [[nodiscard]] Delivery::AtSend at_send(const SentAdus::Datagram& datagram) const;
+  void sample(TimePoint now, const Report& report, const SentAdus::Datagram& newest, Delivery& delivery);
+  [[nodiscard]] std::optional<std::uint64_t> arrival_rate(const SentAdus::Datagram& newest, Duration held);
+
   Ring<Snapshot> snapshots_;
   Snapshot current_;
   Since since_;
+  TimePoint sent_at_{};    // the last datagram
   Duration round_trip_{};  // of the newest
   bool changed_ = true;    // since the last snapshot
   std::uint64_t newest_ = 0;

@@ -119,6 +119,21 @@ TEST(DeliverySampler, TheArrivalRateBeginsAnewWhenNothingIsInFlight) {
   EXPECT_EQ(link.report(15, 15).arrival_rate, 5 * sampled_datagram * 1000 / 4) << "sent in 4 ms";
 }
 
+/// The copies of a list that has not been accepted yet are in flight when the first data is sent.
+TEST(DeliverySampler, TheArrivalRateBeginsAnewWhenLittleIsInFlightAfterAPause) {
+  for (const bool little : {true, false}) {
+    Link link;
+    link.send(little ? 4 : 6);
+    (void)link.report(1, 1);  // at most 4,000 bytes are under way
+    link.now += 20ms;
+    link.send(8);
+    const std::uint64_t all = little ? 12 : 14;
+    EXPECT_EQ(link.report(all, all).arrival_rate,
+              little ? 8 * sampled_datagram * 1000 / 7 : 13 * sampled_datagram * 1000 / 33)
+        << "sent in 7 ms, else since the first, in 33";
+  }
+}
+
 TEST(DeliverySampler, InLessThanAMillisecondThereIsNoArrivalRate) {
   Link link;
   for (int report = 1; report < 9; ++report) {
