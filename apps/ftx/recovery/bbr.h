@@ -36,10 +36,9 @@
 //      budget can be increased by min(Ack-Eliciting Threshold, Requested Max Ack Delay * BBR.max_bw) to account for
 //      delayed acknowledgements."
 //   5. Startup. A report is up to a quarter of a round trip old, and its sample averages over more than one, so it
-//   tells
-//      of half the rate that the path delivers already. Startup counts the rate at which datagrams arrive between two
-//      reports as well: while a queue is there that is what the path delivers, and without one what it was sent at, so
-//      that two or three round trips find the rate. The lower of two in succession counts: a receiver that gets its
+//      tells of half the rate that the path delivers already. Startup counts the rate at which datagrams arrive between
+//      two reports as well: while a queue is there that is what the path delivers, and without one what it was sent at,
+//      so that two or three round trips find the rate. The lower of two in succession counts: a receiver that gets its
 //      processor late makes one span shorter, and the one before longer. Startup begins with 256 datagrams, which is
 //      what two dozen TCP connections begin with, spread over a third of the round trip that the handshake measured;
 //      "nominal_bandwidth = C.InitialCwnd / (C.srtt ? C.srtt : 1ms)" (5.6.2) takes 20 ms for 1, so that where there was
@@ -53,11 +52,11 @@
 //      that queue goes.
 //   7. There is no undo of spurious loss (5.5.11): reports do not tell that a datagram declared lost came after all.
 //   8. A probe is over a round later than in the draft, which takes the losses of the probe for known when what was
-//   sent
-//      after it arrives: "finishes receiving at least a full round trip of ACK feedback from bandwidth probing without
-//      detecting excess packet loss" (5.3.3.6). Reports declare losses half a round trip and more after what was sent
-//      later has arrived. Without that round every precautionary probe seemed to do no harm, and the next one followed
-//      at once and overflowed the queue, again and again (beside a Cubic flow: 1.65 of an equal share instead of 1.45).
+//      sent after it arrives: "finishes receiving at least a full round trip of ACK feedback from bandwidth probing
+//      without detecting excess packet loss" (5.3.3.6). Reports declare losses half a round trip and more after what
+//      was sent later has arrived. Without that round every precautionary probe seemed to do no harm, and the next one
+//      followed at once and overflowed the queue, again and again (beside a Cubic flow: 1.65 of an equal share instead
+//      of 1.45).
 //   9. A round trip within a 64th of the least one matches it: it says as well that the path is still that short. The
 //      draft goes into ProbeRTT unless it saw a lower one for 5 s; exactly the same one a clock of nanoseconds never
 //      shows. A flow that fills a path alone, without a queue, need not halve what is in flight every 5 s (measured: 3

@@ -10,10 +10,10 @@
 //   - The draft's "P", the newest datagram delivered, is the report's `highest`.
 //   - C.delivered comes from the report's `received_bytes`, at once: reports tell which sequences arrived only half a
 //     round trip later. Headers are added in proportion.
-//   - The ACK interval is measured on the receiver's clock, between the arrivals of two highest sequences: "A sender
-//   MAY
-//     use receive timestamps to refine its "ack_rate" calculation by substituting receiver-side timing information for
-//     ACK arrival times." (section 4.1.3.3). So neither the time between reports nor the way back blurs it.
+//   - The ACK interval is measured on the receiver's clock, between the arrivals of two highest sequences: "A
+//     sender MAY use receive timestamps to refine its "ack_rate" calculation by substituting receiver-side timing
+//     information for ACK arrival times." (section 4.1.3.3). So neither the time between reports nor the way back blurs
+//     it.
 //   - Losses come late. The loss rate of a datagram's time is what was lost of what was resolved since it was sent.
 //   - Delivery::arrival_rate is measured from report to report. What comes first, and after a pause, began to arrive a
 //     report_interval() before its first report: the receiver waits that long. Where it did not, the rate is too low.

@@ -10,9 +10,8 @@
 //     complete ── {client's certificate, Finished} ──►                     ──► complete
 //
 // Who the peer is, is shown in one of two ways:
-//   - its key: each side sends a certificate it made itself (identity.h), and Options::check_peer of the other side
-//   decides
-//     by the key's pin. No certificate authority, no name and no time is looked at;
+//   - its key: each side sends a certificate it made itself (identity.h), and Options::check_peer of the other
+//     side decides by the key's pin. No certificate authority, no name and no time is looked at;
 //   - a shared secret of 32 random bytes that came another way: an external pre-shared key with (EC)DHE. It proves both
 //     sides to each other, and then no certificate is sent: RFC 8446 section 4.3.2: "Servers which are authenticating
 //     with a PSK MUST NOT send the CertificateRequest message in the main handshake"
@@ -27,8 +26,7 @@
 //   - a peer of another protocol made to answer this one: ALPN "ftx/2";
 //   - a guessed secret: it is of 32 random bytes; one of few bits could be found from a recorded handshake;
 //   - a client's messages led back to its own server (RFC 9257 calls it Selfie): a shared secret belongs to one client
-//   and
-//     one server, never to a program that is both;
+//     and one server, never to a program that is both;
 //   - work for nothing: a server spends a signature on a ClientHello, so ask for a cookie first.
 //
 // A client is complete before the server has judged it: a refusal comes as an alert, which accept() turns into
