@@ -110,6 +110,12 @@ TEST(DeliverySampler, TheArrivalRateIsThatOfTheLastHalfIntervalOrMore) {
   EXPECT_EQ(link.report(22, 21, 4ms).arrival_rate, 1'000'000U) << "at most at what they were sent";
 }
 
+TEST(DeliverySampler, WhatTheReceiverHeldTheFirstReportIsNoArrival) {
+  Link link;
+  link.send(10);
+  EXPECT_EQ(link.report(1, 1, 1ms).arrival_rate, 800'000U) << "the round trip is 9 ms, the interval 2.25";
+}
+
 TEST(DeliverySampler, TheArrivalRateBeginsAnewWhenNothingIsInFlight) {
   Link link;
   link.send(10);
