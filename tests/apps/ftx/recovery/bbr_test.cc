@@ -120,7 +120,7 @@ TEST(Bbr, StartupKeepsTheWindowThatItBeganWith) {
 /// Samples lag behind, and would seem to grow for some rounds more.
 TEST(Bbr, StartupEndsWhenTheArrivalRateDoesNotGrow) {
   Driver driver;
-  for (const std::uint64_t rate : {1, 2, 4, 8}) {
+  for (const std::uint64_t rate : {1U, 2U, 4U, 8U}) {
     EXPECT_EQ(driver.bbr.state(), startup);
     driver.round({.rate = rate * 1'000'000, .in_flight = 2 * bdp, .arrival_rate = bbr_rate});
   }
