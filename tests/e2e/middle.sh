@@ -4,6 +4,10 @@
 #
 #   in_the_middle PROGRAM [ARGUMENT...]   runs that program of this folder there
 
+# veth queues frames at the processor that sends them, so those of a program that moves to another overtake each other: all
+# stay on one.
+taskset -pc "$(python3 -c 'import os; print(max(os.sched_getaffinity(0)))')" $$ > /dev/null
+
 MIDDLE=middle
 for ns in $NS_A $NS_B $MIDDLE; do
   ip netns add "$ns"
