@@ -16,7 +16,8 @@
 //     it.
 //   - Losses come late. The loss rate of a datagram's time is what was lost of what was resolved since it was sent.
 //   - Delivery::arrival_rate is measured from report to report. What comes first, and after a pause, began to arrive a
-//     report_interval() before its first report: the receiver waits that long. Where it did not, the rate is too low.
+//     report_interval() before its first report: the receiver waits that long. If it reports sooner, the rate is too
+//     low; if later, it is at most what was sent.
 //
 // Threat: a receiver that lies to be sent more. It cannot claim more bytes than were sent up to the sequence it names,
 // nor a shorter interval than that between our own sending times; what it can do is to conceal loss.
