@@ -68,10 +68,12 @@ TEST(Early, TenThousandSmallFilesOverALongPath) {
     const char* what;
     std::uint64_t room_bytes;
     double bound;
+    double gained;  // over waiting for the list
   };
   // A socket announces a quarter of what the kernel charges to it (tpi/udp_socket.cc): of twice 212992 bytes, Linux's
-  // limit for who has no privileges, and of 4 MiB.
-  constexpr Row rows[] = {{"small_socket", 106'496, 0.76}, {"large_socket", 1U << 20, 0.7}};
+  // limit for who has no privileges, and of 4 MiB. With that much room the list alone has shown what the path delivers,
+  // so that files behind it begin at full speed, and little is to be gained.
+  constexpr Row rows[] = {{"small_socket", 106'496, 0.74, 0.02}, {"large_socket", 1U << 20, 0.64, 0.005}};
   constexpr std::uint64_t runs = sanitized ? 1 : 3;
   for (const Row& row : std::span(rows).first(sanitized ? 1 : std::size(rows))) {
     SCOPED_TRACE(row.what);
@@ -87,7 +89,7 @@ TEST(Early, TenThousandSmallFilesOverALongPath) {
     RecordProperty(row.what,
                    std::to_string(median) + " s, if the list is waited for " + std::to_string(before[runs / 2]));
     EXPECT_LT(median, row.bound);
-    EXPECT_LT(median, before[runs / 2] - 0.02) << "most of a round trip";
+    EXPECT_LT(median, before[runs / 2] - row.gained);
   }
 }
 
