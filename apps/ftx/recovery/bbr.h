@@ -45,7 +45,7 @@
 //      no handshake they are no burst. As soon as a queue is evident, beside that round trip, too, it brakes: it paces
 //      at 1.25 and holds half a bandwidth-delay product in the queue until the rate stops growing, so that it does not
 //      fill a queue of one bandwidth-delay product. Losses of Startup do not lower the short-term model that follows:
-//      the rate is known. (Measured with a queue of a quarter of that, at 100 Mbit/s and 40 ms: 16 MiB in 1.42 s where
+//      the rate is known. (Measured with a queue of a quarter of that, at 100 Mbit/s and 40 ms: 16 MiB in 1.58 s where
 //      samples alone took 2.29 s, of 1.34 that the link takes.)
 //   6. While it cruises and a queue is evident, it paces at 0.95 with a window gain of 1.15: what flows that compete
 //      have estimated then sums up to more than the path delivers, and they converge to equal shares only as fast as
