@@ -27,13 +27,13 @@ void DeliverySampler::on_sent(TimePoint now, const SentAdus& sent) {
   // Section 4.1.2.2: "If there is no data in flight yet, then we can start the delivery rate interval at the current
   // time, since we know that any ACKs after now indicate that the network was able to deliver that data completely in
   // the sampling interval between now and the next ACK."
-  if (sent.in_flight_datagram_bytes() == 0) {
+  const std::uint64_t in_flight = sent.in_flight_datagram_bytes();
+  if (in_flight == 0) {
     current_.first_sent_at = now;
     current_.delivered_at = now;
     current_.arrived_ns = 0;
     changed_ = true;
   }
-  const std::uint64_t in_flight = sent.in_flight_datagram_bytes();
   const Duration pause = now - std::exchange(sent_at_, now);
   const bool paused = pause > std::max(report_interval(round_trip_) / 2, 2 * Pacer::burst);
   if (in_flight == 0 || (paused && in_flight <= negligible_bytes)) {
@@ -141,13 +141,13 @@ std::optional<std::uint64_t> DeliverySampler::arrival_rate(const SentAdus::Datag
   if (span < interval / 2) {
     return std::nullopt;
   }
-  const std::uint64_t before = std::exchange(since_, {.sent_at = newest.sent_at,
-                                                      .arrived_ns = current_.arrived_ns,
-                                                      .delivered_bytes = current_.delivered_bytes})
-                                   .delivered_bytes;
-  return span < arrivals_min || current_.delivered_bytes <= before
-             ? std::nullopt
-             : bytes_a_second(current_.delivered_bytes - before, span);
+  const Since before = std::exchange(
+      since_,
+      {.sent_at = newest.sent_at, .arrived_ns = current_.arrived_ns, .delivered_bytes = current_.delivered_bytes});
+  if (span < arrivals_min || current_.delivered_bytes <= before.delivered_bytes) {
+    return std::nullopt;
+  }
+  return bytes_a_second(current_.delivered_bytes - before.delivered_bytes, span);
 }
 
 }  // namespace sluice::ftx

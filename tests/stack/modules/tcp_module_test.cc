@@ -42,6 +42,13 @@ class TcpModule : public testing::Test {
     caller.says(tcp_ack);
     ASSERT_EQ(caller.heard(), "");
   }
+  /// The peer calls, and is accepted on `other`, whose driver has not answered yet.
+  void accept_unbound(TcpStack& other) {
+    other.ip().answers_filters = false;
+    call(*peer);
+    stack->accept(1, other.number());
+    EXPECT_EQ(stack->told(), "called 1, ok accept");
+  }
   /// Both ends are released, and the peer has acknowledged everything.
   void release() {
     stack->finish();
@@ -529,10 +536,7 @@ TEST_F(TcpModule, ACallerIsAcceptedOnAnotherStreamOfTheSameSet) {
 TEST_F(TcpModule, SegmentsThatComeToTheListenerWhileTheAcceptorIsBoundAreNotLost) {
   listen();
   TcpStack other(stack->set());
-  other.ip().answers_filters = false;
-  call(*peer);
-  stack->accept(1, other.number());
-  EXPECT_EQ(stack->told(), "called 1, ok accept");
+  accept_unbound(other);
   peer->says(tcp_ack, "question");
   EXPECT_EQ(other.told(), "data question");
   EXPECT_EQ(peer->heard(), "");
@@ -552,10 +556,7 @@ TEST_F(TcpModule, WithoutAFilterTheListenerPassesOnUntilTheAcceptorGetsItsOwn) {
     SCOPED_TRACE(refuses ? "refused" : "silent");
     listen();
     TcpStack other(stack->set());
-    other.ip().answers_filters = false;
-    call(*peer);
-    stack->accept(1, other.number());
-    EXPECT_EQ(stack->told(), "called 1, ok accept");
+    accept_unbound(other);
     if (refuses) {
       other.up(proto(other, wire::dlpi::ErrorAck{wire::dlpi::DL_FILTER_REQ, wire::dlpi::DL_NOTSUPPORTED, 0},
                      MessageType::ctl));
@@ -1221,9 +1222,7 @@ TEST_F(TcpModule, TheAcceptorOrTheListenerIsPoppedBetweenAcceptanceAndBinding) {
   for (const bool listener_goes : {false, true}) {
     listen();
     TcpStack other(stack->set());
-    other.ip().answers_filters = false;
-    call(*peer);
-    stack->accept(1, other.number());
+    accept_unbound(other);
     ASSERT_TRUE((listener_goes ? *stack : other).pop());
     if (listener_goes) {
       other.up(proto(other, wire::dlpi::OkAck{wire::dlpi::DL_FILTER_REQ}, MessageType::ctl));
