@@ -196,6 +196,7 @@ void KernelTcp::finish_connect() {
 void KernelTcp::connection_is_up() {
   ++connections_;
   phase_ = Phase::connected;
+  socket_->share_address();  // it may linger (LAST-ACK, TIME-WAIT) when the stream connects again from that address
   set_local_address(socket_->local().value_or(bound_));
   set_remote_address(socket_->remote());
 }

@@ -110,6 +110,8 @@ int TcpSocket::take_error() const {
 
 int TcpSocket::end_sending() const { return ::shutdown(descriptor_, SHUT_WR) == 0 ? 0 : errno; }
 
+void TcpSocket::share_address() const { static_cast<void>(set(SOL_SOCKET, SO_REUSEADDR, 1)); }
+
 void TcpSocket::abort() const {
   const linger at_once{.l_onoff = 1, .l_linger = 0};
   static_cast<void>(::setsockopt(descriptor_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once));

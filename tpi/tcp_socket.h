@@ -71,6 +71,8 @@ class TcpSocket {
   [[nodiscard]] int take_error() const;
   /// Says that no more comes: the peer reads to the end, then finds it. 0, or the errno.
   [[nodiscard]] int end_sending() const;
+  /// Lets sockets that are bound with `reuses` have the address beside this connection, and while it lingers.
+  void share_address() const;
   /// Lets the destructor end the connection with a reset; what has not been sent is lost.
   void abort() const;
 

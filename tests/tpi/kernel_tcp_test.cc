@@ -75,6 +75,17 @@ class KernelTcpTest : public testing::Test {
     return all;
   }
 
+  /// `endpoint`, which is idle, connects to `listener`, which is bound to `to`, and data crosses.
+  void connects_again(TcpEndpoint& endpoint, const wire::TransportAddress& to, Peer& listener) const {
+    endpoint.connect(to);
+    EXPECT_EQ(endpoint.expect<OkAck>().correct_primitive, T_CONN_REQ);
+    ASSERT_TRUE(run_until_waits(endpoint, T_CONN_CON));
+    endpoint.expect<ConnCon>();
+    Peer peer = listener.accept();
+    endpoint.send("again");
+    EXPECT_EQ(collect(peer, 5), "again");
+  }
+
   StreamSet set;
   std::unique_ptr<RunLoop> loop = std::move(RunLoop::open(set)).value();
 };
@@ -117,20 +128,31 @@ TEST_F(KernelTcpTest, ThePeerReleasesFirst) {
 
 TEST_F(KernelTcpTest, AnEndpointConnectsAgainAfterARelease) {
   TcpEndpoint endpoint(set);
+  Peer second;
+  const wire::TransportAddress to = second.listen();  // now, so that it is not given the port that is released
   {
     Peer peer = connected(endpoint);
   }
   ASSERT_TRUE(run_until_waits(endpoint, T_ORDREL_IND));
   endpoint.expect<OrdrelInd>();
   endpoint.put(OrdrelReq{});
-  Peer listener;
-  endpoint.connect(listener.listen());
-  EXPECT_EQ(endpoint.expect<OkAck>().correct_primitive, T_CONN_REQ);
-  ASSERT_TRUE(run_until_waits(endpoint, T_CONN_CON));
-  endpoint.expect<ConnCon>();
-  Peer peer = listener.accept();
-  endpoint.send("again");
-  EXPECT_EQ(collect(peer, 5), "again");
+  connects_again(endpoint, to, second);
+}
+
+/// Who releases first keeps the pair of addresses for a while (RFC 9293, section 3.3.2: TIME-WAIT); that is no reason
+/// to refuse a connection from the same address to another.
+TEST_F(KernelTcpTest, AnEndpointThatReleasedFirstConnectsAgain) {
+  TcpEndpoint endpoint(set);
+  Peer second;
+  const wire::TransportAddress to = second.listen();
+  {
+    Peer peer = connected(endpoint);
+    endpoint.put(OrdrelReq{});
+    EXPECT_EQ(collect(peer, 1), "");
+  }
+  ASSERT_TRUE(run_until_waits(endpoint, T_ORDREL_IND));
+  endpoint.expect<OrdrelInd>();
+  connects_again(endpoint, to, second);
 }
 
 TEST_F(KernelTcpTest, SaysWhatItIsAndItsAddresses) {
