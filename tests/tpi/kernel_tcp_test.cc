@@ -187,12 +187,12 @@ TEST_F(KernelTcpTest, BusyAndForeignAddresses) {
 
 TEST_F(KernelTcpTest, ARefusedConnectionIsTold) {
   TcpEndpoint endpoint(set);
+  ASSERT_EQ(endpoint.bind("127.0.0.1:0"), 0);
   wire::TransportAddress closed;
   {
     Peer gone;
     closed = gone.listen();
   }
-  ASSERT_EQ(endpoint.bind("127.0.0.1:0"), 0);
   endpoint.connect(closed);
   EXPECT_EQ(endpoint.expect<OkAck>().correct_primitive, T_CONN_REQ);
   ASSERT_TRUE(run_until_waits(endpoint, T_DISCON_IND));

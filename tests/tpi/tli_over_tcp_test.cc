@@ -87,13 +87,13 @@ TEST_P(TliOverTcp, BothEndsAreNamed) {
 }
 
 TEST_P(TliOverTcp, NobodyListens) {
+  const Made caller = make();
+  bind(*caller);
   wire::TransportAddress closed;
   {
     const Made gone = make();
     closed = bind(*gone, 1);
   }
-  const Made caller = make();
-  bind(*caller);
   EXPECT_EQ(error_of(connect(*caller, closed)), TLOOK);
   EXPECT_EQ(caller->t_look(), T_DISCONNECT);
   t_discon discon;
