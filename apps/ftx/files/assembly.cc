@@ -193,14 +193,17 @@ Placement Assembly::place_in_list(List& list, const AduName& adu) {
 }
 
 std::expected<Placement, Failure> Assembly::place(const AduName& adu, Prefer prefer) {
-  if (phase_ == Phase::manifest) {
-    return adu.file == manifest_file ? place_in_list(manifest_, adu) : place_early(adu);
-  }
   if (adu.file == manifest_file) {
+    if (phase_ == Phase::manifest) {
+      return place_in_list(manifest_, adu);
+    }
     return Placement{.kind =
                          well_placed(adu, manifest_.size) ? Placement::Kind::duplicate : Placement::Kind::misplaced};
   }
-  // Threat: a sender that sends files before it may, or in a dry run.
+  if (waits(adu)) {
+    return place_early(adu);
+  }
+  // Threat: a sender that sends files in a dry run.
   if (!sink_) {
     return Placement{};
   }
@@ -217,7 +220,7 @@ std::expected<Placement, Failure> Assembly::place(const AduName& adu, Prefer pre
 }
 
 Bytes Assembly::memory_for(const AduName& adu) const {
-  if (phase_ != Phase::data || adu.file >= files_.size()) {
+  if (phase_ != Phase::data || holding_ || adu.file >= files_.size()) {
     return {};
   }
   const File& file = files_[adu.file];
@@ -291,7 +294,8 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
 /// Only what lands in a file that has been opened for an ADU before it, and where nothing is. A stream's bytes are
 /// taken from the budget one ADU at a time.
 bool Assembly::takes_run(const AduName& run, std::uint32_t adu_bytes) {
-  if (phase_ != Phase::data || run.file >= files_.size() || is_stream() || adu_bytes % head_.adu_bytes != 0) {
+  if (phase_ != Phase::data || holding_ || run.file >= files_.size() || is_stream() ||
+      adu_bytes % head_.adu_bytes != 0) {
     return false;
   }
   const File& file = files_[run.file];
@@ -449,7 +453,7 @@ std::expected<void, Failure> Assembly::landed(const AduName& adu) {
     }
     return {};
   }
-  if (phase_ == Phase::manifest) {
+  if (waits(adu)) {
     early_adus_.keep(adu);
     return {};
   }

@@ -20,9 +20,9 @@
 // file of which something has arrived is not looked for; what Update leaves alone whatever it holds is looked for then,
 // and its data dropped. A file that somebody changes after that is left as it then is.
 //
-// Where nothing of a tree can be there yet, the beginning of its list says so (Destination::nothing_there), and what
-// comes of files waits in memory (early_adus.h; assembly_early.cc) until the list is whole and has been checked. So a
-// sender need not wait for that, and nothing is made before.
+// A sender need not wait for an answer: what comes of files before the list is whole and has been checked, or while the
+// caller has that wait (hold), waits in memory (early_adus.h; assembly_early.cc), and nothing is made of it. Where
+// nothing of a tree can be there yet, the beginning of its list says so (Destination::nothing_there).
 //
 // Streams (EntryKind::stream): the size of the file comes with its digest, or with an ADU that is shorter than its
 // slots. Until then the file ends nowhere, and its bytes are taken from the Budget as they come.
@@ -130,8 +130,12 @@ class Assembly {
 
   /// Nothing of the list, which need not be whole, is there: the sender may send files. Once true, it stays so.
   [[nodiscard]] bool early() const { return early_; }
-  /// Something of them waits, and the list is whole: land_early() has something to do.
-  [[nodiscard]] bool early_waits() const { return phase_ == Phase::data && !early_adus_.empty(); }
+  /// What comes of files waits until release(), as it does before the list is whole: so it does not come before what is
+  /// there has been looked for, which would then be written anew.
+  void hold() { holding_ = true; }
+  void release();
+  /// Something of them waits that may land: land_early() has something to do.
+  [[nodiscard]] bool early_waits() const { return phase_ == Phase::data && !holding_ && !early_adus_.empty(); }
   enum class Landed : std::uint8_t {
     some,
     with_the_end,
@@ -310,6 +314,7 @@ class Assembly {
   void drop_part(std::size_t index);
 
   // assembly_early.cc
+  [[nodiscard]] bool waits(const AduName& adu) const;
   void accept_early(std::size_t front_bytes);
   [[nodiscard]] Placement place_early(const AduName& adu);
   [[nodiscard]] std::expected<bool, Failure> land_early(const EarlyAdus::One& one);
@@ -338,6 +343,7 @@ class Assembly {
   List digests_;
   bool early_ = false;
   bool early_asked_ = false;
+  bool holding_ = false;
   EarlyAdus early_adus_;
   std::vector<FileEntry> entries_;  // before sink_, which borrows them
   std::optional<Deletion> deletion_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes of files before the list of them is whole.
+// What comes of files before they may land.
 #include <algorithm>
 #include <utility>
 
@@ -22,9 +22,19 @@ void Assembly::accept_early(std::size_t front_bytes) {
   early_ = first && first->kind == EntryKind::directory && destination_.nothing_there(head_.path, *first);
 }
 
-/// Threat: a sender that sends files before it may.
+/// Signatures come before the sender has been told that files may.
+bool Assembly::waits(const AduName& adu) const {
+  return phase_ == Phase::manifest || (holding_ && adu.file != signature_file);
+}
+
+void Assembly::release() {
+  holding_ = false;
+  early_adus_.close();
+}
+
+/// Threat: a sender that sends what has no place, or in a dry run.
 Placement Assembly::place_early(const AduName& adu) {
-  if (!early_ || adu.file == signature_file || adu.offset % head_.adu_bytes != 0) {
+  if (dry_run() || adu.file == signature_file || adu.offset % head_.adu_bytes != 0) {
     return {};
   }
   const Bytes memory = early_adus_.place(adu.length);

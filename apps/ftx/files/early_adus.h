@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// EarlyAdus: what comes of files before the list of them is whole (docs/formats/ftx.md, "Accepting early"), in the
-// order in which it came. It waits in memory, since nobody knows yet what it is: nothing of it is made, and no name of
-// the list counts.
+// EarlyAdus: what comes of files before they may land (docs/formats/ftx.md, "The first flight" and "Accepting early"),
+// in the order in which it came. It waits in memory, since nobody knows yet what it is, or whether it is needed:
+// nothing of it is made, and no name of the list counts.
 //
 // Threat: a sender that sends files and never its list, or the same again and again. It fills bytes_max, of its own
 // budget, and what comes then is as if lost. Each ADU counts more than its bytes, so that small ones take no more.
@@ -68,7 +68,7 @@ class EarlyAdus {
   }
   /// How many bytes more may come. What is small takes more than that says.
   [[nodiscard]] std::uint64_t room_bytes() const { return bytes_max - used_bytes_; }
-  /// The list is whole: no more will come.
+  /// No more will come.
   void close() {
     memory_.give_back(cost(next_.size()));
     next_ = {};

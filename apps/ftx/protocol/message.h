@@ -145,9 +145,9 @@ struct Offer {
 /// The fields that DATA and PROBE share. Each datagram has its own sequence number; none is used twice.
 struct Stamp {
   std::uint64_t sequence = 0;
-  std::uint64_t sent_at_ns = 0;  // the sender's clock; only the sender reads it again
-  std::uint32_t round_trip_us = 0;
-  std::uint32_t behind = 0;  // sequence - behind: the oldest sequence that the sender still needs reported
+  std::uint64_t sent_at_ns = 0;     // the sender's clock; only the sender reads it again
+  std::uint32_t round_trip_us = 0;  // 0: the sender does not know it yet
+  std::uint32_t behind = 0;         // sequence - behind: the oldest sequence that the sender still needs reported
 };
 
 struct Data {

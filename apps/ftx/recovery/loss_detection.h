@@ -11,7 +11,8 @@
 //   reorder threshold = max(5/4 of the largest lateness of the last 10 to 20 s, half the round trip but 50 ms at most)
 //                       and within 1 ms .. 1 s
 //
-// Half the round trip is for what has not been measured. At the end of the data that is patience without a purpose:
+// Half the round trip is for what has not been measured. A first flight comes before the sender knows the round trip:
+// 20 ms stand for it. At the end of the data that is patience without a purpose:
 // nothing but what is missing keeps the transfer, and the path is idle. So from then on only what was measured counts.
 //
 // Not thread-safe. Every call is O(1): at most checkpoint_count steps.
@@ -61,7 +62,7 @@ class LossDetector {
   bool data_ended_ = false;
 
   // The largest lateness in this period and in the one before.
-  Duration round_trip_{};
+  Duration round_trip_ = std::chrono::milliseconds(20);  // until the sender says what it is
   Duration lateness_{};
   Duration lateness_before_{};
   TimePoint period_end_{};

@@ -66,11 +66,12 @@ void AduScheduler::release() {
 }
 
 bool AduScheduler::drained() const {
-  if (manifest_sent_ < manifest_.size_bytes()) {
-    return false;
-  }
+  return accepted_ || files_ahead_ ? all_sent() : manifest_sent() && signatures_sent_ == signed_.bytes();
+}
+
+bool AduScheduler::all_sent() const {
   const bool pack_sent = file_ != pack_file || offset_ == pack_.size_bytes();
-  return !accepted_ ? signatures_sent_ == signed_.bytes() : (pack_sent && digests_sent_ == digest_list_bytes());
+  return manifest_sent() && pack_sent && digests_sent_ == digest_list_bytes();
 }
 
 std::uint64_t AduScheduler::digest_list_bytes() const {
@@ -99,10 +100,10 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next() {
   if (auto good = intact(); !good) {
     return std::unexpected(good.error());
   }
-  if (manifest_sent_ < manifest_.size_bytes()) {
+  if (!manifest_sent()) {
     return next_of_manifest();
   }
-  if (!accepted_) {
+  if (!accepted_ && !files_ahead_) {
     return next_of_signatures();
   }
   // Digests go out as full ADUs between the files, and the rest after the last file.

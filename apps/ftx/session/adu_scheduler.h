@@ -2,11 +2,11 @@
 #pragma once
 
 // AduScheduler: the order in which a sender sends ADUs. First the manifest, even where the receiver has accepted it
-// before; once it has, the pack, then the files with numbers of their own in order, and between them the digests of
-// those that have been read to their end. The manifest is encoded while it is sent. It digests the payloads of a burst
-// just before it returns the first of them (the pack holds its own digests), and it returns single ADUs again for
-// retransmission. A payload is in the source's memory where the source can be mapped, else in the scheduler's
-// read-ahead buffer.
+// before; then, once it has (or run_ahead), the pack, then the files with numbers of their own in order, and between
+// them the digests of those that have been read to their end. The manifest is encoded while it is sent. It digests the
+// payloads of a burst just before it returns the first of them (the pack holds its own digests), and it returns single
+// ADUs again for retransmission. A payload is in the source's memory where the source can be mapped, else in the
+// scheduler's read-ahead buffer.
 //
 // Payloads stay valid together, as a burst, until release(); a burst ends where full() says so.
 //
@@ -102,6 +102,11 @@ class AduScheduler {
   /// The receiver accepted the manifest: next() returns files and digests from now on.
   void accept() { accepted_ = true; }
   [[nodiscard]] bool accepted() const { return accepted_; }
+  /// Whether next() returns files behind the manifest before accept() as well. REQUIRES: not where signatures may be
+  /// wanted.
+  void run_ahead(bool ahead) { files_ahead_ = ahead; }
+  /// True when next() has returned the manifest.
+  [[nodiscard]] bool manifest_sent() const { return manifest_sent_ == manifest_.size_bytes(); }
   /// True when next() has nothing more, or nothing more until accept().
   [[nodiscard]] bool drained() const;
   /// True when next() had nothing more because the stream has not come that far.
@@ -112,7 +117,7 @@ class AduScheduler {
   [[nodiscard]] bool open_ended() const { return streams() && file_ != numbered_.size(); }
   [[nodiscard]] bool streams() const { return source_.files().front().stream(); }
   /// True when everything has been sent once. A list of directories and links is all that there is.
-  [[nodiscard]] bool all_sent() const { return drained() && (accepted_ || file_count() == 0); }
+  [[nodiscard]] bool all_sent() const;
 
   [[nodiscard]] const ManifestReader& manifest() const { return manifest_; }
   /// Of a stream 0, until it has ended.
@@ -177,6 +182,7 @@ class AduScheduler {
   std::uint32_t adu_bytes_;
   std::uint32_t slot_bytes_;
   bool accepted_ = false;
+  bool files_ahead_ = false;
   ManifestReader manifest_;
   std::uint64_t manifest_sent_ = 0;
   std::vector<std::byte> manifest_ahead_;  // a part of it, encoded

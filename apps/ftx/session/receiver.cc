@@ -444,6 +444,7 @@ void Receiver::note_phase(TimePoint now) {
     telling_ = assembly_->surveying();
     comparing_first_ = !accepted_early_;
     compare_first_until_ = now + compare_first_max;
+    assembly_->hold();
   }
   if (phase_ == Phase::finished) {
     return finished(now);
@@ -454,6 +455,7 @@ void Receiver::note_phase(TimePoint now) {
   Event offer = event(Event::Kind::offer, now);
   offer.bytes = assembly_->total_bytes();
   events_.push(std::move(offer));
+  compare(now);  // what comes behind the list may land as soon as possible
 }
 
 /// Each change once: a program that shows no events, or a sender that notes nothing, makes it wait.
@@ -537,6 +539,9 @@ void Receiver::compare(TimePoint now) {
   if (comparing_first_ && !may_compare()) {
     comparing_first_ = false;
     report_at_ = state_ == State::open ? std::min(report_at_, now) : report_at_;
+  }
+  if (!comparing_first_ && state_ == State::open && phase_ == Phase::data) {
+    assembly_->release();
   }
 }
 

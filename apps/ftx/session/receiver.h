@@ -21,8 +21,10 @@
 // as it may tell of, a part each turn, and reports meanwhile. Where blocks are looked for in earlier versions, it first
 // asks for the signatures of these (SIGN), and waits for them.
 //
-// Where nothing of a tree can be there, it accepts as soon as it has the beginning of the list (Assembly::early). What
-// comes of files then waits until the list is whole, and lands a part each turn; the credit is the room for it.
+// A sender does not wait for that (docs/formats/ftx.md, "The first flight"): what comes of files before the list is
+// whole, and what is there has been looked for, waits, and lands a part each turn.
+// Where nothing of a tree can be there, it accepts as soon as it has the beginning of the list (Assembly::early); the
+// credit is then the room for what waits.
 //
 // Where it is to be told what will change (Update::told), that comes first of all: to the sender by CHANGES, where he
 // asks, else as events. Nothing has been made then. A dry run ends with it, and says that everything is there, so that

@@ -2,6 +2,7 @@
 #include "apps/ftx/session/sender.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "apps/ftx/files/digest.h"
@@ -18,6 +19,8 @@ using std::chrono::seconds;
 
 constexpr Duration repeat_first = milliseconds(250);
 constexpr Duration repeat_max = milliseconds(500);
+/// How many ADUs of the first flight go before the OFFER goes again.
+constexpr std::array<std::uint64_t, 4> offers_behind{1, 2, 8, 32};
 constexpr Duration lost_after = seconds(1);
 constexpr Duration error_repeat = milliseconds(200);
 // A report may take this much longer than the round trip: the receiver's interval and its initial reorder threshold.
@@ -233,12 +236,21 @@ void Sender::begin_offering(TimePoint now) {
   if (scheduler_->streams()) {
     sent_adus_.follow([this](const AduName& adu) { scheduler_->arrived(adu); });
   }
+  scheduler_->run_ahead(may_run_ahead());
   begin_path_mtu(now);
   scheduler_->set_slot_bytes(slot_bytes());
   manifest_digest_ = scheduler_->manifest().digest();
   state_ = State::offering;
   repeat_at_ = now;
   repeat_interval_ = repeat_first;
+}
+
+/// Where it is likely that the receiver takes files as soon as it has the list. (One that has asked for files may
+/// compare them all the same.)
+bool Sender::may_run_ahead() const {
+  const Update& update = options_.update;
+  const bool compares = update.told || update.existing || update.compare == Update::Compare::digest;
+  return !scheduler_->streams() && !options_.delta && !update.dry_run && !compares;
 }
 
 /// It has the list, and has not accepted it yet.
@@ -380,22 +392,31 @@ void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolv
 }
 
 void Sender::follow_phase(TimePoint now, Phase phase) {
+  if (phase != Phase::manifest && !scheduler_->accepted() && !options_.update.dry_run) {
+    accepted(now);
+  }
   if (phase == Phase::finished) {
     return done(now);
   }
   if (state_ == State::offering) {
     state_ = State::sending;
+    scheduler_->run_ahead(false);
     repeat_at_ = never;
     // The server dropped what overtook the OFFER; a probe finds that out at once.
     if (sent_adus_.in_flight_bytes() == sent_adus_.sent_bytes()) {
       probe_at_ = now;
     }
   }
-  if (phase == Phase::data && !scheduler_->accepted() && !options_.update.dry_run) {
-    scheduler_->accept();
-    Event offer = event(Event::Kind::offer, now);
-    offer.bytes = scheduler_->total_bytes();
-    events_.push(std::move(offer));
+}
+
+/// What is sent at the end goes more than once from now on; so does what was the end of the first flight.
+void Sender::accepted(TimePoint now) {
+  scheduler_->accept();
+  Event offer = event(Event::Kind::offer, now);
+  offer.bytes = scheduler_->total_bytes();
+  events_.push(std::move(offer));
+  if (scheduler_->all_sent()) {
+    plan_copies(now, last_adu_, copies_max);
   }
 }
 
@@ -464,10 +485,11 @@ void Sender::done(TimePoint now) {
   close_due_ = true;
 }
 
-/// A failure of this side: tells the peer first, if it has answered.
+/// A failure of this side: tells the peer first, if it may know of the transfer.
 void Sender::fail(TimePoint now, Failure failure) {
   failure_ = std::move(failure);
-  if (!peer_answered_ && state_ != State::reading) {
+  const bool may_know = peer_answered_ || state_ == State::reading || sent_adus_.next() > 1;
+  if (!may_know) {
     return end(now, failure_);
   }
   state_ = State::failing;
@@ -522,7 +544,7 @@ void Sender::note_progress(TimePoint now) {
 }
 
 std::optional<Event> Sender::next_sent() {
-  const FileEntry* const entry = scheduler_ ? scheduler_->next_sent() : nullptr;
+  const FileEntry* const entry = scheduler_ && scheduler_->accepted() ? scheduler_->next_sent() : nullptr;
   if (entry == nullptr) {
     return std::nullopt;
   }
@@ -631,7 +653,8 @@ void Sender::transmit(TimePoint now, Burst& burst) {
       return;
     }
     burst.add(*datagram);
-    if (scheduler_ && scheduler_->sent_adu_count() > before) {
+    // What goes to an address that has proven nothing is counted one by one.
+    if (scheduler_ && peer_answered_ && scheduler_->sent_adu_count() > before) {
       add_run(now, burst);
     }
     if (scheduler_ && scheduler_->full()) {
@@ -664,11 +687,15 @@ std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
   if (std::exchange(noted_due_, false)) {
     return control(header, emit_noted(envelope_, noted_, header));
   }
-  // While offering, what the receiver must have goes first; later the probe would wait for a gap.
-  if (state_ == State::sending) {
+  // What the receiver must have goes first; later the probe would wait for a gap.
+  if (scheduler_->manifest_sent()) {
     if (auto probe = next_path_probe(now, header)) {
       return probe;
     }
+  }
+  if (offer_again()) {
+    ++offered_again_;
+    return control(header, offer(header));
   }
   if (auto adu = next_adu(now, header)) {
     return adu;
@@ -700,6 +727,12 @@ std::optional<Outgoing> Sender::next_on_path(Bytes header) {
     return datagram;
   }
   return std::nullopt;
+}
+
+/// Where the OFFER is lost or late, so is what comes before the next one.
+bool Sender::offer_again() const {
+  return state_ == State::offering && offered_again_ < offers_behind.size() &&
+         sent_adus_.next() > offers_behind[offered_again_] && may_send_data();
 }
 
 /// Each round of the OFFER goes to all addresses.
@@ -848,7 +881,7 @@ std::optional<Outgoing> Sender::next_copy(TimePoint now, Bytes header) {
 }
 
 void Sender::plan_copies(TimePoint now, std::uint64_t sequence, int left) {
-  if (left > 0) {
+  if (left > 0 && rtt_estimator_.smoothed() >= copies_round_trip_min) {
     copies_.push({sequence, now + rtt_estimator_.smoothed() / copy_interval_part, left});
   }
 }
@@ -864,8 +897,9 @@ Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, B
     sent_adus_.on_sent(adu.name, now, application_limited, payload_bytes);
     repaired_ += repair ? 1 : 0;
     compressed_bytes_ += adu.compressed && !repair ? adu.name.length : 0;
-    if (scheduler_->accepted() && scheduler_->drained() && rtt_estimator_.smoothed() >= copies_round_trip_min) {
-      plan_copies(now, sent_adus_.next() - 1, copies_max);
+    last_adu_ = sent_adus_.next() - 1;
+    if (scheduler_->accepted() && scheduler_->all_sent()) {
+      plan_copies(now, last_adu_, copies_max);
     }
   }
   unproven_bytes_ -= std::min<std::uint64_t>(datagram.size(), unproven_bytes_);
@@ -907,7 +941,9 @@ Stamp Sender::stamp(TimePoint now) const {
   Stamp stamp;
   stamp.sequence = sent_adus_.next();
   stamp.sent_at_ns = nanoseconds(now);
-  stamp.round_trip_us = static_cast<std::uint32_t>(std::clamp<std::int64_t>(microseconds, 1, UINT32_MAX));
+  if (rtt_estimator_.known()) {
+    stamp.round_trip_us = static_cast<std::uint32_t>(std::clamp<std::int64_t>(microseconds, 1, UINT32_MAX));
+  }
   stamp.behind = static_cast<std::uint32_t>(stamp.sequence - sent_adus_.oldest());
   return stamp;
 }

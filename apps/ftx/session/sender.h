@@ -8,7 +8,9 @@
 //   greeting   sends HELLO until a COOKIE arrives; a sealed session begins by offering
 //   reading    reads its files for the digests that the list is to have, a part each turn; says each second that it is
 //              there
-//   offering   sends OFFER and the manifest's ADUs until the receiver accepts
+//   offering   sends OFFER, the manifest's ADUs and, as far as the first window goes, those of files, until the
+//   receiver
+//              says something
 //   sending    sends files and digests, retransmissions first; a PROBE when nothing else may go and no report arrives.
 //              When all has been sent once, what is sent (the last ADU, and what was lost) goes three times, unasked
 //              and a moment apart, since a loss would cost the transfer a round trip
@@ -32,6 +34,10 @@
 // other. A report is then progress, whatever it says.
 //
 // Of files that the receiver wants signed (SIGN), it sends the signatures before it has accepted.
+//
+// The first flight: files go behind the list before the receiver has said anything, since nearly always it needs them.
+// That spares a round trip, and costs a window at most where they are there already. Not of a stream, whose source is
+// not to be read before somebody takes it, and not where the receiver may want signatures.
 //
 // A receiver may accept before it has the whole list. What is left of that goes first all the same.
 //
@@ -149,12 +155,14 @@ class Sender {
   void begin_reading(TimePoint now);
   void read_on(TimePoint now);
   void begin_offering(TimePoint now);
+  [[nodiscard]] bool may_run_ahead() const;
   [[nodiscard]] bool receiver_compares(const Report& report) const;
   void on_knock(TimePoint now, std::size_t bytes, const Peer& from);
   void follow_path(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   [[nodiscard]] std::optional<Outgoing> next_on_path(Bytes header);
   [[nodiscard]] bool may_send_data() const;
   [[nodiscard]] bool may_offer_others() const;
+  [[nodiscard]] bool offer_again() const;
   void on_report(TimePoint now, ConstBytes datagram);
   void on_have(TimePoint now, ConstBytes datagram);
   void on_changes(TimePoint now, ConstBytes datagram);
@@ -164,6 +172,7 @@ class Sender {
   [[nodiscard]] bool possible(const Report& report) const;
   void measure(TimePoint now, const Report& report, const SentAdus::Resolved& resolved);
   void follow_phase(TimePoint now, Phase phase);
+  void accepted(TimePoint now);
   void done(TimePoint now);
   void fail(TimePoint now, Failure failure);
   void end(TimePoint now, const Failure& failure);
@@ -281,6 +290,8 @@ class Sender {
     int left = 0;  // with this one
   };
   Ring<Copy> copies_;
+  std::size_t offered_again_ = 0;
+  std::uint64_t last_adu_ = 0;  // the sequence of the last that put() has sent
   std::uint64_t copied_ = 0;
   std::uint64_t compressed_bytes_ = 0;  // of files, without repairs
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes of files before the list of them is whole: it waits, and nothing is made of it.
+// What comes of files before the list of them is whole, or while the caller has it wait: nothing is made of it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -183,12 +183,12 @@ TEST(EarlyAdus, WaitForTheListAndThenLand) {
   const auto entries = tree();
   EarlyTransfer transfer(entries);
   const auto pack = pack_with_contents(entries);
-  EXPECT_EQ(transfer.land_part(pack_file, pack, 0), Placement::Kind::misplaced) << "nothing of the list is there";
+  EXPECT_EQ(transfer.land_part(pack_file, pack, 0, 3), Placement::Kind::memory) << "nothing of the list is there";
   EXPECT_FALSE(transfer.assembly->early());
   ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 1));
   EXPECT_TRUE(transfer.assembly->early());
   EXPECT_EQ(transfer.destination.asked, std::vector<std::string>{"tree"});
-  EXPECT_EQ(transfer.land_part(pack_file, pack, 0), Placement::Kind::memory);
+  EXPECT_EQ(transfer.land_part(pack_file, pack, 3), Placement::Kind::memory);
   EXPECT_EQ(transfer.assembly->phase(), Phase::manifest);
   EXPECT_FALSE(transfer.assembly->early_waits()) << "not before the list is whole";
   EXPECT_EQ(transfer.destination.opened, 0U);
@@ -303,9 +303,45 @@ TEST(EarlyAdus, AreForTreesOfWhichNothingIsThere) {
     ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0, 3));
     EXPECT_EQ(transfer.destination.asked.size(), row.asks ? 1U : 0U);
     EXPECT_EQ(transfer.assembly->early(), row.early);
-    EXPECT_EQ(transfer.land_part(pack_file, std::vector<std::byte>(early_adu_bytes), 0),
-              row.early ? Placement::Kind::memory : Placement::Kind::misplaced);
   }
+}
+
+/// Also of a list that has come, while what is there is looked for. Signatures come before any file.
+TEST(EarlyAdus, WaitWhileTheyAreHeld) {
+  std::vector<FileEntry> entries = tree(20);
+  entries.push_back(numbered("a", 2 * early_adu_bytes));
+  const std::vector<std::byte> content(2 * early_adu_bytes);
+  for (const bool holds : {true, false}) {
+    SCOPED_TRACE(holds);
+    EarlyTransfer transfer(entries);
+    ASSERT_TRUE(transfer.land_part(manifest_file, transfer.manifest, 0));
+    if (holds) {
+      transfer.assembly->hold();
+    }
+    const AduName run{0, early_adu_bytes, early_adu_bytes};
+    ASSERT_EQ(transfer.land({0, early_adu_bytes, 0}, ConstBytes(content).first(early_adu_bytes)),
+              holds ? Placement::Kind::memory : Placement::Kind::file);
+    EXPECT_EQ(transfer.assembly->takes_run(run, early_adu_bytes), !holds);
+    EXPECT_EQ(transfer.destination.files.contains("a"), !holds);
+    EXPECT_FALSE(transfer.assembly->early_waits());
+    EXPECT_EQ(transfer.land({manifest_file, early_adu_bytes, 0}, content), Placement::Kind::duplicate);
+    EXPECT_EQ(transfer.land({signature_file, early_adu_bytes, 0}, content), Placement::Kind::misplaced)
+        << "none wanted";
+    if (!holds) {
+      continue;
+    }
+    transfer.assembly->release();
+    ASSERT_TRUE(transfer.assembly->early_waits());
+    ASSERT_TRUE(transfer.land_what_waits());
+    EXPECT_EQ(transfer.destination.files["a"].size(), early_adu_bytes);
+    EXPECT_TRUE(transfer.assembly->takes_run(run, early_adu_bytes));
+  }
+}
+
+/// Threat: a sender that sends files in a dry run, of which nobody knows whether anything is to be made.
+TEST(EarlyAdus, DoNotWaitInADryRun) {
+  EarlyTransfer transfer(tree(), {.told = true, .dry_run = true});
+  EXPECT_EQ(transfer.land_part(pack_file, std::vector<std::byte>(early_adu_bytes), 0), Placement::Kind::misplaced);
 }
 
 /// The front of a list decides nothing but when a sender begins; even so only a name that a list may have is looked at.

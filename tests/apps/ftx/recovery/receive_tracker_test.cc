@@ -142,6 +142,13 @@ TEST(LossDetector, AtTheEndOfTheDataOnlyWhatWasMeasuredCounts) {
   }
 }
 
+TEST(LossDetector, WaitsAWhileBeforeItKnowsTheRoundTrip) {
+  LossDetector detector;
+  EXPECT_EQ(detector.reorder_threshold(), 10ms);
+  detector.set_round_trip(200us);
+  EXPECT_EQ(detector.reorder_threshold(), 1ms);
+}
+
 // Reordering longer than the threshold: the sender has moved its floor past what it was told is lost.
 TEST(ReceiveTracker, WhatComesAfterItWasDeclaredLostRaisesTheThreshold) {
   ReceiveTracker tracker;

@@ -267,7 +267,7 @@ TEST(Ends, SessionsRunSideBySideUpToTheLimit) {
   }
   EXPECT_EQ(arrived, 2);
   EXPECT_EQ(refused, 1);
-  EXPECT_EQ(server.drops().no_session, 1U);
+  EXPECT_GE(server.drops().no_session, 1U) << "for each OFFER";
 
   // What lingers gives way to a new session.
   SenderOptions options;

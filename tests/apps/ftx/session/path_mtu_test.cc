@@ -74,9 +74,14 @@ TEST(PathMtuTransfer, DatagramsAreAsLargeAsThePathCarries) {
       EXPECT_EQ(path.largest, largest_datagram(mtu, options.sealed));
       EXPECT_EQ(path.refused_data, 0U) << "only probes were too large";
       EXPECT_EQ(path.world.sender_event(Event::Kind::done)->repaired, 0U);
-      if (mtu == 1500) {  // all data has the size from the start: the probe comes back with the answer to the OFFER
-        const std::uint64_t payload = path.largest - data_header_bytes - (options.sealed ? tag_bytes : 0);
-        EXPECT_LE(path.world.sender_event(Event::Kind::done)->adus, (5'000'000 + payload - 1) / payload + 1);
+      if (mtu == 1500) {  // all data behind the first flight has the size: the probe comes back with the answer to that
+        const std::uint64_t framing = data_header_bytes + (options.sealed ? tag_bytes : 0);
+        const auto adus_of = [&](std::uint64_t bytes, std::size_t datagram) {
+          return bytes / (datagram - framing) + 1;
+        };
+        constexpr std::uint64_t flight = ReceiveCredit::initial_bytes;
+        EXPECT_LE(path.world.sender_event(Event::Kind::done)->adus,
+                  adus_of(5'000'000 - flight, path.largest) + adus_of(flight, PathMtu::base_bytes - 16) + 1);
       } else {
         EXPECT_GE(path.bytes / path.datagrams, path.largest * 3 / 4);
       }
@@ -118,6 +123,7 @@ TEST(PathMtuTransfer, CongestionControlKnowsHowLargeDatagramsAre) {
 TEST(PathMtuTransfer, AServerThatTakesLessIsNotAskedForMore) {
   WorldOptions options = PathWorld::with_search({});
   options.server.tsdu_bytes = 3000;
+  options.fixed_rate = 4'000'000;  // many round trips
   World world(options);
   std::size_t largest = 0;
   world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
@@ -187,6 +193,7 @@ TEST(PathMtuTransfer, LostProbesAreNoLimit) {
     options.seed = seed;
     options.sealed = true;
     options.forward.loss = options.back.loss = 0.05;
+    options.fixed_rate = 4'000'000;  // many round trips
     PathWorld path(1500, options);
     path.world.source.add("file", random_content(2'000'000, seed));
     path.run();

@@ -389,7 +389,11 @@ TEST(Sealed, TheFirstAddressThatAnswersCounts) {
     World world(options);
     world.source.add("file", random_content(300'000, 1));
     expect_arrived_sealed(world);
-    EXPECT_EQ(world.misdirected, nobody_at_first ? 2U : 1U) << "one OFFER, and to the first address the manifest";
+    if (nobody_at_first) {
+      EXPECT_LE(world.misdirected, ReceiveCredit::initial_bytes / 1000) << "the first flight";
+    } else {
+      EXPECT_EQ(world.misdirected, 1U) << "one OFFER";
+    }
     EXPECT_LT(world.sender_event(Event::Kind::done)->seconds, 1);
   }
 }

@@ -107,6 +107,7 @@ class MemoryDestination final : public Destination {
   Update update;               // what the last sink was to follow
   bool fresh = false;          // nothing of a tree is there
   bool equal = false;          // all is there already, where contents are compared
+  bool same = false;           // all is there already
   std::uint64_t examined = 0;  // turns
   std::function<bool()> examine = [] { return true; };
   std::vector<Change> changes;             // what a survey finds
@@ -219,7 +220,9 @@ class MemoryDestination final : public Destination {
       ++owner_.examined;
       return owner_.examine();
     }
-    bool present(const FileEntry&) override { return owner_.equal && owner_.update.compare == Update::Compare::digest; }
+    bool present(const FileEntry&) override {
+      return owner_.same || (owner_.equal && owner_.update.compare == Update::Compare::digest);
+    }
     std::unique_ptr<EarlierFile> earlier(const FileEntry& entry) override {
       const auto found = owner_.earlier.find(std::string(entry.name));
       return found == owner_.earlier.end() ? nullptr : std::make_unique<MemoryEarlier>(found->second);
