@@ -39,8 +39,9 @@
 //      tells of half the rate that the path delivers already. Startup counts the rate at which datagrams arrive between
 //      two reports as well: while a queue is there that is what the path delivers, and without one what it was sent at,
 //      so that two or three round trips find the rate. The lower of two in succession counts: a receiver that gets its
-//      processor late makes one span shorter, and the one before longer. Startup begins with 256 datagrams, which is
-//      what two dozen TCP connections begin with, spread over a third of the round trip that the handshake measured;
+//      processor late makes one span shorter, and the one before longer. What went before the first report counts for
+//      no more than it paces at once the round trip is known. Startup begins with 256 datagrams, which is what two
+//      dozen TCP connections begin with, spread over a third of the round trip that the handshake measured;
 //      "nominal_bandwidth = C.InitialCwnd / (C.srtt ? C.srtt : 1ms)" (5.6.2) takes 20 ms for 1, so that where there was
 //      no handshake they are no burst. As soon as a queue is evident, beside that round trip, too, it brakes: it paces
 //      at 1.25 and holds half a bandwidth-delay product in the queue until the rate stops growing, so that it does not

@@ -77,7 +77,9 @@ void Bbr::update_max_bandwidth(const Delivery& delivery) {
   }
   if (delivery.arrival_rate) {
     if (state_ == State::startup) {  // deviation 5
-      max_bw_[0] = std::max(max_bw_[0], std::min(arrival_rate_, *delivery.arrival_rate));
+      // What went before the first report went at a rate that knew nothing of the path.
+      const std::uint64_t most = delivery.newest->delivered_bytes == 0 ? pacer_.rate() : unbounded;
+      max_bw_[0] = std::max(max_bw_[0], std::min({arrival_rate_, *delivery.arrival_rate, most}));
     }
     arrival_rate_ = limited(*delivery.newest) && !queue_evident() ? unbounded : *delivery.arrival_rate;
   }

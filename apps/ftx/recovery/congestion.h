@@ -54,8 +54,8 @@ struct Delivery {
 
   std::optional<std::uint64_t> rate;  // bytes a second that arrived while P was under way (RS.delivery_rate)
   // Bytes a second that arrived in the last half report_interval() or more, at most at what they were sent; not with
-  // every report. Newer than `rate`, which covers a round trip, but of a burst, and blurred where the receiver gets its
-  // processor late.
+  // every report; and, at the first, of the first flight. Newer than `rate`, which covers a round trip, but of a burst,
+  // and blurred where the receiver gets its processor late.
   std::optional<std::uint64_t> arrival_rate;
 };
 

@@ -65,13 +65,17 @@ class DeliverySampler {
   [[nodiscard]] Delivery::AtSend at_send(const SentAdus::Datagram& datagram) const;
   void sample(TimePoint now, const Report& report, const SentAdus::Datagram& newest, Delivery& delivery);
   [[nodiscard]] std::optional<std::uint64_t> arrival_rate(const SentAdus::Datagram& newest, Duration held);
+  [[nodiscard]] std::optional<std::uint64_t> first_arrival_rate(const SentAdus::Datagram& newest, bool of_first_flight);
 
   Ring<Snapshot> snapshots_;
   Snapshot current_;
   Since since_;
-  TimePoint sent_at_{};    // the last datagram
-  Duration round_trip_{};  // of the newest
-  bool changed_ = true;    // since the last snapshot
+  TimePoint first_sent_at_{};
+  bool first_sampled_ = false;
+  bool paused_before_ = false;  // since the first report
+  TimePoint sent_at_{};         // the last datagram
+  Duration round_trip_{};       // of the newest
+  bool changed_ = true;         // since the last snapshot
   std::uint64_t newest_ = 0;
   std::uint64_t lost_runs_ = 0;
 };

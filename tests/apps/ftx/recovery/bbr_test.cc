@@ -99,6 +99,17 @@ TEST(Bbr, StartupTakesTheLowerOfTwoArrivalRates) {
   EXPECT_EQ(bandwidth_after(9'000'000), 9'000'000U) << "what had little to send holds nothing down";
 }
 
+/// A first flight is a burst where nobody has measured a round trip before.
+TEST(Bbr, OfAFirstFlightNoMoreCountsThanItPacesThen) {
+  for (const bool first : {true, false}) {
+    Driver driver;
+    driver.delivered = first ? 0 : 1;
+    driver.round({.rate = 100'000, .limited = true, .arrival_rate = 1'000'000'000});
+    const double nominal = 256.0 * bbr_datagram / 0.04;
+    EXPECT_EQ(driver.bbr.bandwidth(), first ? static_cast<std::uint64_t>(2.77 * nominal) : 1'000'000'000U);
+  }
+}
+
 /// Then it is the path that holds it down.
 TEST(Bbr, WhileAQueueIsEvidentALimitedArrivalRateCountsAsAnyOther) {
   Driver driver;

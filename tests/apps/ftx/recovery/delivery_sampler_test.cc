@@ -28,7 +28,7 @@ struct Link {
     report.highest = highest;
     report.received_bytes = arrived * sampled_adu_bytes;
     report.held_ns = static_cast<std::uint64_t>(held.count());
-    report.clock_ns = static_cast<std::uint64_t>((now - TimePoint{} - 5ms).count());
+    report.clock_ns = static_cast<std::uint64_t>((now - began - 5ms).count());
     report.to = to;
     report.range_count = missing.size();
     std::copy(missing.begin(), missing.end(), report.missing.begin());
@@ -39,6 +39,7 @@ struct Link {
   SentAdus sent;
   DeliverySampler sampler;
   TimePoint now{1h};
+  TimePoint began{};  // where 5 ms after it the receiver's clock begins
 };
 
 TEST(DeliverySampler, TheRateIsThatOfArrivalHoweverReportsAreSpaced) {
@@ -129,15 +130,48 @@ TEST(DeliverySampler, TheArrivalRateBeginsAnewWhenNothingIsInFlight) {
 TEST(DeliverySampler, TheArrivalRateBeginsAnewWhenLittleIsInFlightAfterAPause) {
   for (const bool little : {true, false}) {
     Link link;
+    link.send(10);
+    (void)link.report(10, 10);
+    link.now += 20ms;  // the first pause is another matter
     link.send(little ? 4 : 6);
-    (void)link.report(1, 1);  // at most 4,000 bytes are under way
+    (void)link.report(11, 11);  // at most 4,000 bytes are under way
     link.now += 20ms;
     link.send(8);
-    const std::uint64_t all = little ? 12 : 14;
+    const std::uint64_t all = little ? 22 : 24;
     EXPECT_EQ(link.report(all, all).arrival_rate,
               little ? 8 * sampled_datagram * 1000 / 7 : 13 * sampled_datagram * 1000 / 33)
         << "sent in 7 ms, else since the first, in 33";
   }
+}
+
+/// The receiver's clock begins with the first of it.
+TEST(DeliverySampler, AFirstFlightHasAnArrivalRateAsSoonAsEnoughOfItHasCome) {
+  Link link;
+  link.began = link.now;
+  const auto send_at_once = [&](int datagrams) {
+    for (; datagrams > 0; --datagrams) {
+      link.send(1);
+      link.now -= 1ms;
+    }
+  };
+  send_at_once(40);
+  link.now += 6ms;
+  EXPECT_LT(link.report(20, 20).arrival_rate, 20 * sampled_datagram * 1000) << "in an interval, as anywhere";
+  link.now += 1ms;
+  EXPECT_EQ(link.report(36, 36).arrival_rate, 36 * sampled_datagram * 1000 / 2);
+  send_at_once(20);
+  link.now += 200us;
+  EXPECT_EQ(link.report(40, 40).arrival_rate, std::nullopt) << "once";
+}
+
+/// What waits for the answer to a first flight is measured for itself, though little of that is known to have arrived.
+TEST(DeliverySampler, TheArrivalRateBeginsAnewBehindAFirstFlight) {
+  Link link;
+  link.send(100);
+  (void)link.report(1, 1);
+  link.now += 20ms;
+  link.send(8);
+  EXPECT_EQ(link.report(108, 108).arrival_rate, 8 * sampled_datagram * 1000 / 7) << "sent in 7 ms";
 }
 
 TEST(DeliverySampler, InLessThanAMillisecondThereIsNoArrivalRate) {
