@@ -180,7 +180,7 @@ void Sender::on_knock(TimePoint now, std::size_t bytes, const Peer& from) {
   repeat_at_ = now;
 }
 
-/// Before anybody has answered, the manifest goes to the first address, within unproven_bytes_: a round trip is won
+/// Before anybody has answered, the first flight goes to the first address, within unproven_bytes_: a round trip is won
 /// where the receiver is there, and where it is not, what went there is lost as in a network.
 bool Sender::may_send_data() const { return peer_answered_ || unproven_bytes_ >= datagram_bytes(); }
 
@@ -245,8 +245,8 @@ void Sender::begin_offering(TimePoint now) {
   repeat_interval_ = repeat_first;
 }
 
-/// Where it is likely that the receiver takes files as soon as it has the list. (One that has asked for files may
-/// compare them all the same.)
+/// Where it is likely that the receiver takes files as soon as it has the list. Of one that has asked for files it is
+/// not known what it compares.
 bool Sender::may_run_ahead() const {
   const Update& update = options_.update;
   const bool compares = update.told || update.existing || update.compare == Update::Compare::digest;

@@ -8,9 +8,7 @@
 //   greeting   sends HELLO until a COOKIE arrives; a sealed session begins by offering
 //   reading    reads its files for the digests that the list is to have, a part each turn; says each second that it is
 //              there
-//   offering   sends OFFER, the manifest's ADUs and, as far as the first window goes, those of files, until the
-//   receiver
-//              says something
+//   offering   sends OFFER, the manifest's ADUs and the first flight, until the receiver says something
 //   sending    sends files and digests, retransmissions first; a PROBE when nothing else may go and no report arrives.
 //              When all has been sent once, what is sent (the last ADU, and what was lost) goes three times, unasked
 //              and a moment apart, since a loss would cost the transfer a round trip
