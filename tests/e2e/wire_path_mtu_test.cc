@@ -180,6 +180,7 @@ TEST_F(WirePathMtu, TheLinksOwnMtuIsFoundAtOnce) {
   };
   for (const std::string_view mode : {"layered", "fused"}) {
     SCOPED_TRACE(mode);
+    congestion_ = std::make_unique<FixedRate>(10'000'000);  // the answer to the first flight comes before the end
     const Event done = transfer(two_hosts(1500, "", "", mode), *wire::IpAddress::from_text("10.79.0.2"), link_mtu - 28);
     EXPECT_EQ(found, 1500U);
     EXPECT_EQ(largest, 1500U);
