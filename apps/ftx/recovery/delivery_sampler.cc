@@ -4,15 +4,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/ftx/recovery/receive_credit.h"
+
 namespace sluice::ftx {
 namespace {
 
 constexpr double nanoseconds_per_second = 1e9;
 constexpr double rate_max = 1e12;  // above any link
 constexpr std::uint64_t held_ns_max = 1'000'000'000;
-constexpr std::uint64_t negligible_bytes = 4096;          // copies of the list, which go on while it is not accepted
-constexpr std::uint64_t first_flight_bytes = 160 * 1024;  // with headers; ReceiveCredit::initial_bytes of payload
-constexpr std::uint64_t first_sample_bytes = 32 * 1024;   // of that
+constexpr std::uint64_t negligible_bytes = 4096;  // copies of the list, which go on while it is not accepted
+constexpr std::uint64_t first_flight_bytes = ReceiveCredit::initial_bytes / 4 * 5;  // with headers
+constexpr std::uint64_t first_sample_bytes = ReceiveCredit::initial_bytes / 4;
 constexpr Duration arrivals_min = std::chrono::milliseconds(1);  // in less, a batch makes any rate
 
 std::optional<std::uint64_t> bytes_a_second(std::uint64_t bytes, Duration span) {
@@ -30,10 +32,8 @@ void DeliverySampler::on_sent(TimePoint now, const SentAdus& sent) {
   // time, since we know that any ACKs after now indicate that the network was able to deliver that data completely in
   // the sampling interval between now and the next ACK."
   const std::uint64_t in_flight = sent.in_flight_datagram_bytes();
-  if (sent.sent_bytes() == 0) {
-    first_sent_at_ = now;
-  }
   if (in_flight == 0) {
+    first_sent_at_ = sent.sent_bytes() == 0 ? now : first_sent_at_;
     current_.first_sent_at = now;
     current_.delivered_at = now;
     current_.arrived_ns = 0;
@@ -136,19 +136,16 @@ void DeliverySampler::sample(TimePoint now, const Report& report, const SentAdus
                                    : current_.delivered_at - then.delivered_at;
   const Duration elapsed = std::max(ack_elapsed, newest.sent_at - then.first_sent_at);
   delivery.rate = bytes_a_second(current_.delivered_bytes - then.delivered_bytes, elapsed);
-  delivery.arrival_rate =
-      std::max(arrival_rate(newest, held), first_arrival_rate(newest, delivery.newest->delivered_bytes == 0));
+  delivery.arrival_rate = arrival_rate(newest, held);
+  if (delivery.newest->delivered_bytes == 0) {
+    delivery.arrival_rate = std::max(delivery.arrival_rate, first_arrival_rate(newest));
+  }
 }
 
 /// Of what was sent before anything was known to have arrived, once, as soon as enough of it has. The receiver's clock
 /// began when the first of it came.
-std::optional<std::uint64_t> DeliverySampler::first_arrival_rate(const SentAdus::Datagram& newest,
-                                                                 bool of_first_flight) {
-  if (first_sampled_ || (of_first_flight && current_.delivered_bytes < first_sample_bytes)) {
-    return std::nullopt;
-  }
-  first_sampled_ = true;
-  if (!of_first_flight) {
+std::optional<std::uint64_t> DeliverySampler::first_arrival_rate(const SentAdus::Datagram& newest) {
+  if (current_.delivered_bytes < first_sample_bytes || std::exchange(first_sampled_, true)) {
     return std::nullopt;
   }
   const Duration arrivals(static_cast<Duration::rep>(current_.arrived_ns));

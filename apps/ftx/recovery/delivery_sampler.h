@@ -65,7 +65,7 @@ class DeliverySampler {
   [[nodiscard]] Delivery::AtSend at_send(const SentAdus::Datagram& datagram) const;
   void sample(TimePoint now, const Report& report, const SentAdus::Datagram& newest, Delivery& delivery);
   [[nodiscard]] std::optional<std::uint64_t> arrival_rate(const SentAdus::Datagram& newest, Duration held);
-  [[nodiscard]] std::optional<std::uint64_t> first_arrival_rate(const SentAdus::Datagram& newest, bool of_first_flight);
+  [[nodiscard]] std::optional<std::uint64_t> first_arrival_rate(const SentAdus::Datagram& newest);
 
   Ring<Snapshot> snapshots_;
   Snapshot current_;

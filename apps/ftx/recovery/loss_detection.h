@@ -12,8 +12,8 @@
 //                       and within 1 ms .. 1 s
 //
 // Half the round trip is for what has not been measured. A first flight comes before the sender knows the round trip:
-// 20 ms stand for it. At the end of the data that is patience without a purpose:
-// nothing but what is missing keeps the transfer, and the path is idle. So from then on only what was measured counts.
+// 20 ms stand for it. At the end of the data that is patience without a purpose: nothing but what is missing keeps the
+// transfer, and the path is idle. So from then on only what was measured counts.
 //
 // Not thread-safe. Every call is O(1): at most checkpoint_count steps.
 

@@ -66,7 +66,7 @@ void AduScheduler::release() {
 }
 
 bool AduScheduler::drained() const {
-  return accepted_ || files_ahead_ ? all_sent() : manifest_sent() && signatures_sent_ == signed_.bytes();
+  return files_may_go() ? all_sent() : manifest_sent() && signatures_sent_ == signed_.bytes();
 }
 
 bool AduScheduler::all_sent() const {
@@ -103,7 +103,7 @@ std::expected<std::optional<AduScheduler::Adu>, Failure> AduScheduler::next() {
   if (!manifest_sent()) {
     return next_of_manifest();
   }
-  if (!accepted_ && !files_ahead_) {
+  if (!files_may_go()) {
     return next_of_signatures();
   }
   // Digests go out as full ADUs between the files, and the rest after the last file.

@@ -136,6 +136,7 @@ class AduScheduler {
   [[nodiscard]] std::uint64_t sent_adu_count() const { return sent_adu_count_; }
 
  private:
+  [[nodiscard]] bool files_may_go() const { return accepted_ || files_ahead_; }
   [[nodiscard]] std::uint64_t manifest_adu_bytes() const {
     return std::min<std::uint64_t>(adu_bytes_, manifest_.size_bytes() - manifest_sent_);
   }

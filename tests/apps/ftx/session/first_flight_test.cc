@@ -26,9 +26,8 @@ std::size_t place_of(const World& world, Event::Kind kind) {
 
 /// A DATA of files.
 bool carries_files(ConstBytes datagram) {
-  const auto envelope = parse_envelope(datagram);
-  const auto data = envelope && envelope->kind == Kind::data ? parse_data(datagram, datagram.size()) : std::nullopt;
-  return data && !is_list(data->adu.file);
+  const auto adu = adu_of(datagram);
+  return adu && !is_list(adu->file);
 }
 
 bool is_offer(ConstBytes datagram) { return parse_envelope(datagram)->kind == Kind::offer; }
@@ -142,9 +141,8 @@ TEST(FirstFlight, ALostEndComesAgainAtOnce) {
   world.source.add("file", random_content(50'000, 1));
   bool lost = false;
   world.forward.set_filter([&](TimePoint, ConstBytes datagram) {
-    const auto envelope = parse_envelope(datagram);
-    const auto data = envelope->kind == Kind::data ? parse_data(datagram, datagram.size()) : std::nullopt;
-    return !data || data->adu.file != digest_file || std::exchange(lost, true);
+    const auto adu = adu_of(datagram);
+    return !adu || adu->file != digest_file || std::exchange(lost, true);
   });
   world.run();
   ASSERT_TRUE(world.all_equal());
@@ -152,7 +150,7 @@ TEST(FirstFlight, ALostEndComesAgainAtOnce) {
   EXPECT_LT(world.sender_event(Event::Kind::done)->seconds, 0.09);
 }
 
-/// Where the receiver may need none of it, or ask for something else first, or the source cannot be read again.
+/// Where the receiver may need none of it, or asks for something else first.
 TEST(FirstFlight, WaitsWhereFilesMayNotBeWanted) {
   struct Row {
     const char* what;

@@ -304,6 +304,14 @@ class Link {
   std::priority_queue<Travelling> queue_;
 };
 
+/// What a datagram of the sender carries: the header of a DATA is in the clear.
+[[nodiscard]] inline std::optional<AduName> adu_of(ConstBytes datagram) {
+  const auto envelope = parse_envelope(datagram);
+  const auto data =
+      envelope && envelope->kind == Kind::data ? parse_data(datagram, datagram.size()) : std::optional<Data>();
+  return data ? std::optional(data->adu) : std::nullopt;
+}
+
 // --- The world -----------------------------------------------------------------------------------------------------
 
 /// One end of a session whose secret the seed makes.
