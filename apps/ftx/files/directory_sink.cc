@@ -288,6 +288,43 @@ Status DirectorySink::put(int directory, const FileEntry& entry, ConstBytes cont
   return status;
 }
 
+Status DirectorySink::store_new(int directory, const FileEntry& entry, ConstBytes content, Prng& prng) const {
+  if (auto stored = unnamed_files_ ? store_unnamed(directory, entry, content) : std::nullopt) {
+    return *std::move(stored);
+  }
+  auto made = make_temporary(directory, name_of(entry), prng);
+  return made ? put(directory, entry, content, *std::move(made), false) : std::unexpected(made.error());
+}
+
+/// A file that has no name before it is whole (open(2), O_TMPFILE): nothing is renamed, and a kill leaves nothing. To
+/// name it by its descriptor (linkat(2), AT_EMPTY_PATH) wants Linux 6.10 or CAP_DAC_READ_SEARCH, and nothing may have
+/// that name. Nothing: it cannot be done so.
+std::optional<Status> DirectorySink::store_unnamed(int directory, const FileEntry& entry, ConstBytes content) const {
+  constexpr int flags = O_TMPFILE | O_WRONLY | O_CLOEXEC;
+  Descriptor file(retried([&] { return os().openat(directory, ".", flags, 0600); }));
+  if (!file.valid()) {
+    unnamed_files_ = false;
+    return std::nullopt;
+  }
+  const char* const name = name_of(entry).c_str();
+  Status status = fill(file.get(), entry, content, false);
+  status = status ? folding_.clash(directory, entry, name) : status;
+  if (!status) {
+    return status;
+  }
+  if (retried([&] { return os().linkat(file.get(), "", directory, name, AT_EMPTY_PATH); }) != 0) {
+    if (errno != EEXIST) {
+      unnamed_files_ = false;
+    }
+    return std::nullopt;
+  }
+  status = close(file, entry, {});
+  if (!status) {
+    remove_temporary(directory, name);
+  }
+  return status;
+}
+
 /// False: the caller does it.
 bool DirectorySink::store_elsewhere(int directory, const FileEntry& entry, ConstBytes content) {
   if (workers_ == nullptr || !folding_.tells_apart(entry.parent)) {
@@ -300,9 +337,7 @@ bool DirectorySink::store_elsewhere(int directory, const FileEntry& entry, Const
   std::function<void()> work = [this, held = std::move(held), &entry, seed = prng_(),
                                 content = std::vector<std::byte>(content.begin(), content.end())] {
     Prng prng(seed);
-    auto made = make_temporary(held->get(), name_of(entry), prng);
-    Status stored =
-        made ? put(held->get(), entry, content, *std::move(made), false) : Status(std::unexpected(made.error()));
+    Status stored = store_new(held->get(), entry, content, prng);
     if (!stored) {
       const std::lock_guard lock(mutex_);
       failed_elsewhere_ = failed_elsewhere_ ? std::move(stored) : failed_elsewhere_;
@@ -332,14 +367,21 @@ void DirectorySink::remove_temporary(int directory, const std::string& name) {
 }
 
 Status DirectorySink::write(TemporaryFile& made, const FileEntry& entry, ConstBytes content, bool durable) const {
-  const int file = made.file.get();
+  return close(made.file, entry, fill(made.file.get(), entry, content, durable));
+}
+
+Status DirectorySink::fill(int file, const FileEntry& entry, ConstBytes content, bool durable) const {
   Status status = write_all(file, content, name_of(entry));
   status = status ? set_attributes(file, entry, ownership_) : status;
   if (status && durable && retried([&] { return os().fsync(file); }) != 0) {
     status = system_error("cannot write", path(entry));
   }
-  // As DirectoryFile::finalize() has it.
-  if (os().close(made.file.release()) != 0 && errno != EINTR && status) {
+  return status;
+}
+
+/// As DirectoryFile::finalize() has it.
+Status DirectorySink::close(Descriptor& file, const FileEntry& entry, Status status) const {
+  if (os().close(file.release()) != 0 && errno != EINTR && status) {
     status = system_error("cannot close", path(entry));
   }
   return status;

@@ -14,8 +14,9 @@
 // to that.
 //
 // Threats: the peer's symbolic links (nothing is written while there are any, and no walk follows one); what somebody
-// swaps meanwhile (apps/ftx/files/open_directories.h); a partial file under its final name (a temporary one is
-// renamed); two names that are one here (apps/ftx/files/case_folding.h: it ends the transfer, and what is there stays).
+// swaps meanwhile (apps/ftx/files/open_directories.h); a partial file under its final name (until it is whole it has a
+// temporary one, or none); two names that are one here (apps/ftx/files/case_folding.h: it ends the transfer, and what
+// is there stays).
 //
 // Durability: the first fsync_files_max stored files one by one; with more, or with a tree, all of the file system at
 // once in finish(), which costs less than thousands of calls. A file that replaces another is durable before it does:
@@ -23,12 +24,14 @@
 //
 // Where a list has many small files, Workers store those that replace nothing, beside the thread of the sink, in
 // directories that tell upper from lower case: else two of them might give one name at the same time. What
-// fails there fails the next call, or finish().
+// fails there fails the next call, or finish(). They make files without a name and name them when they are whole, where
+// the system has that.
 //
 // Borrows the list. Not thread-safe. A small file in a new directory costs six system calls.
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -105,10 +108,15 @@ class DirectorySink final : public Sink {
   [[nodiscard]] bool store_elsewhere(int directory, const FileEntry& entry, ConstBytes content);
   [[nodiscard]] std::shared_ptr<const Descriptor> hold(int directory, std::uint32_t parent);
   [[nodiscard]] Status elsewhere() const;
-  // These three touch nothing that changes: any thread.
+  // These touch nothing that changes but unnamed_files_: any thread.
+  [[nodiscard]] Status store_new(int directory, const FileEntry& entry, ConstBytes content, Prng& prng) const;
+  [[nodiscard]] std::optional<Status> store_unnamed(int directory, const FileEntry& entry, ConstBytes content) const;
   [[nodiscard]] Status put(int directory, const FileEntry& entry, ConstBytes content, TemporaryFile made,
                            bool durable) const;
   [[nodiscard]] Status write(TemporaryFile& made, const FileEntry& entry, ConstBytes content, bool durable) const;
+  [[nodiscard]] Status fill(int file, const FileEntry& entry, ConstBytes content, bool durable) const;
+  /// What `status` says, or else why it could not be closed.
+  [[nodiscard]] Status close(Descriptor& file, const FileEntry& entry, Status status) const;
   [[nodiscard]] Status give_name(int directory, const std::string& temporary, const FileEntry& entry) const;
   static void remove_temporary(int directory, const std::string& name);
   [[nodiscard]] Status replace_waiting();
@@ -160,8 +168,9 @@ class DirectorySink final : public Sink {
   std::vector<Waiting> waiting_;                    // stored files that will replace others
   std::shared_ptr<const Descriptor> held_;          // the directory of the last piece of work
   std::uint32_t held_parent_ = 0;
-  mutable std::mutex mutex_;  // over failed_elsewhere_
-  Status failed_elsewhere_;   // the first failure of the workers
+  mutable std::atomic<bool> unnamed_files_ = true;  // until one could not be made, or not be named
+  mutable std::mutex mutex_;                        // over failed_elsewhere_
+  Status failed_elsewhere_;                         // the first failure of the workers
 };
 
 }  // namespace sluice::ftx

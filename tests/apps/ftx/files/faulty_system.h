@@ -136,7 +136,13 @@ class FaultySystem final : public System {
                   [&] { return System::mkdirat(directory, path, mode); });
   }
   int linkat(int directory, const char* path, int to_directory, const char* to, int flags) override {
-    return simple({"linkat", to}, [&] { return System::linkat(directory, path, to_directory, to, flags); });
+    return simple({"linkat", to}, [&] {
+      if (flags == AT_EMPTY_PATH) {  // as Linux 6.10 lets everybody do it
+        const std::string proc = "/proc/self/fd/" + std::to_string(directory);
+        return System::linkat(AT_FDCWD, proc.c_str(), to_directory, to, AT_SYMLINK_FOLLOW);
+      }
+      return System::linkat(directory, path, to_directory, to, flags);
+    });
   }
   int symlinkat(const char* target, int directory, const char* path) override {
     return simple({"symlinkat", path}, [&] { return System::symlinkat(target, directory, path); });

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/directory_sink.h"
 #include "tests/apps/ftx/files/faulty_system.h"
@@ -516,40 +517,112 @@ TEST_F(TreeSink, WorkersStoreWhatReplacesNothing) {
   }
 }
 
-/// Each kind of call of theirs once: nothing partial is left, and the transfer fails with what they say.
-TEST_F(TreeSink, WhatFailsForWorkersFailsTheTransfer) {
-  for (const char* const name : {"openat", "pwritev", "fchmod", "futimens", "close", "renameat"}) {
-    LateWorkers workers(1000);
-    destination_->employ(workers);
-    FaultySystem system;
-    bool finishing = false;
-    std::size_t failed = 0;
-    system.fault = [&](std::size_t, const FaultySystem::Call& call) {
-      const bool now = finishing && call.name == name && call.file.find(".ftx-") != std::string::npos && failed < 1;
-      failed += now ? 1 : 0;
-      return FaultySystem::Fault{.error = now ? EDQUOT : 0};
-    };
-    const ReplaceSystem replaced(system);
-    open(many_new_files());
-    const auto store_next = [&](std::size_t from, std::size_t to) {
-      int code = 0;
-      for (std::size_t i = from; i < to && code == 0; ++i) {
-        code = entries_[i].kind == EntryKind::packed ? store(i) : 0;
-      }
-      return code;
-    };
-    ASSERT_EQ(store_next(0, 76), 0) << name;
-    finishing = true;
-    workers.finish();  // they are done before the next file arrives
-    EXPECT_EQ(failed, 1U) << name;
-    EXPECT_EQ(store_next(76, 80), EDQUOT) << name;
-    EXPECT_EQ(finish(), EDQUOT) << name;
-    sink_.reset();
-    EXPECT_FALSE(leftovers()) << name;
-    EXPECT_TRUE(fs::exists(root_ / "d0/a")) << name;
+/// What workers store, and how: without a name until it is whole, or under a temporary one where the system refuses
+/// that.
+class WorkersStore : public TreeSink {
+ protected:
+  void SetUp() override {
+    const Descriptor file(::open(root_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+    if (!file.valid()) {
+      GTEST_SKIP() << root_ << ": this file system has no files without a name (O_TMPFILE)";
+    }
+  }
+  static bool unnamed(const FaultySystem::Call& call) {
+    return call.name == "openat" && (call.flags & O_TMPFILE) == O_TMPFILE;
+  }
+  static std::size_t tried_unnamed(const FaultySystem& system) {
+    return static_cast<std::size_t>(std::ranges::count_if(system.calls, unnamed));
+  }
+  [[nodiscard]] std::ptrdiff_t files() const {
+    const fs::recursive_directory_iterator all(root_);
+    return std::ranges::count_if(all, [](const fs::directory_entry& entry) { return entry.is_regular_file(); });
+  }
+  /// Stores files of many_new_files() from entry `from` on; how it failed, or 0.
+  int store_next(std::size_t from, std::size_t to) {
+    int code = 0;
+    for (std::size_t i = from; i < to && code == 0; ++i) {
+      code = entries_[i].kind == EntryKind::packed ? store(i) : 0;
+    }
+    return code;
+  }
+  /// All but the last files, with workers; `fault` is asked from when they begin.
+  void store_all(FaultySystem& system, std::function<int(const FaultySystem::Call&)> fault) {
     test::remove_tree(root_);
     fs::create_directory(root_);
     destination_ = std::move(DirectoryDestination::serve(root_.string(), 1).value());
+    destination_->employ(workers_);
+    open(many_new_files());
+    ASSERT_EQ(store_next(0, 76), 0);
+    system.fault = [fault](std::size_t, const FaultySystem::Call& call) {
+      return FaultySystem::Fault{.error = fault(call)};
+    };
+    workers_.finish();  // they are done before the next file arrives
+    system.fault = nullptr;
+  }
+
+  static constexpr std::ptrdiff_t stored_files = 57;
+  static constexpr std::size_t stored_by_workers = stored_files - DirectorySink::fsync_files_max;
+  LateWorkers workers_{1000};
+};
+
+/// Each kind of call of theirs once: nothing partial is left, and the transfer fails with what they say.
+TEST_F(WorkersStore, WhatFailsForThemFailsTheTransfer) {
+  for (const bool has_unnamed : {false, true}) {
+    for (const char* const name : {"openat", "pwritev", "fchmod", "futimens", "close", "renameat"}) {
+      SCOPED_TRACE(name + std::string(has_unnamed ? ", without a name" : ""));
+      if (has_unnamed && (name == std::string("openat") || name == std::string("renameat"))) {
+        continue;
+      }
+      FaultySystem system;
+      const ReplaceSystem replaced(system);
+      std::size_t failed = 0;
+      store_all(system, [&](const FaultySystem::Call& call) {
+        if (!has_unnamed && unnamed(call)) {
+          return EOPNOTSUPP;
+        }
+        const bool theirs = has_unnamed ? call.file == "." : call.file.find(".ftx-") != std::string::npos;
+        const bool now = call.name == name && theirs && failed < 1;
+        failed += now ? 1 : 0;
+        return now ? EDQUOT : 0;
+      });
+      EXPECT_EQ(failed, 1U);
+      EXPECT_EQ(files(), stored_files - 1);
+      EXPECT_EQ(store_next(76, 80), EDQUOT);
+      EXPECT_EQ(finish(), EDQUOT);
+      sink_.reset();
+      EXPECT_FALSE(leftovers());
+      EXPECT_TRUE(fs::exists(root_ / "d0/a"));
+    }
+  }
+}
+
+/// Where the file system has no files without a name, or names none by its descriptor, or the name is there by now.
+TEST_F(WorkersStore, WhatCannotDoWithoutANameGetsATemporaryOne) {
+  struct Case {
+    const char* call;
+    int error;
+    std::size_t tried;
+  };
+  for (const Case& one : {Case{"openat", EOPNOTSUPP, 1},
+                          {"openat", EISDIR, 1},
+                          {"linkat", ENOENT, 1},
+                          {"linkat", EXDEV, 1},
+                          {"linkat", EEXIST, stored_by_workers},
+                          {"none", 0, stored_by_workers}}) {
+    SCOPED_TRACE(one.call + std::to_string(one.error));
+    FaultySystem system;
+    const ReplaceSystem replaced(system);
+    store_all(system, [&](const FaultySystem::Call& call) {
+      return call.name == one.call && (call.name != "openat" || unnamed(call)) ? one.error : 0;
+    });
+    EXPECT_EQ(tried_unnamed(system), one.tried);
+    EXPECT_EQ(system.all("renameat").size(), one.error == 0 ? DirectorySink::fsync_files_max : stored_files);
+    EXPECT_EQ(files(), stored_files);
+    EXPECT_EQ(finish(), 0);
+    EXPECT_EQ(file_text(root_ / "d18/c"), "x");
+    EXPECT_EQ(fs::status(root_ / "d18/c").permissions(), fs::perms(0644));
+    sink_.reset();
+    EXPECT_FALSE(leftovers());
   }
 }
 
