@@ -22,7 +22,8 @@
 // Path MTU (sender_path_mtu.cc): ADUs begin with what PathMtu::base_bytes carries, and grow and shrink with what probes
 // find. A lost ADU that has become too large is sent again in parts.
 //
-// Runs (sender_run.cc): ADUs that follow each other in a file leave as one piece of work.
+// What goes out next is decided in sender_output.cc. Runs (sender_run.cc): ADUs that follow each other in a file leave
+// as one piece of work.
 //
 // Timers: it repeats HELLO and OFFER with doubling intervals. The probe timer sends a PROBE when a report is overdue,
 // so neither a lost last ADU nor a lost report stalls the transfer. After `idle_timeout` without progress, that is
@@ -157,10 +158,7 @@ class Sender {
   [[nodiscard]] bool receiver_compares(const Report& report) const;
   void on_knock(TimePoint now, std::size_t bytes, const Peer& from);
   void follow_path(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
-  [[nodiscard]] std::optional<Outgoing> next_on_path(Bytes header);
   [[nodiscard]] bool may_send_data() const;
-  [[nodiscard]] bool may_offer_others() const;
-  [[nodiscard]] bool offer_again() const;
   void on_report(TimePoint now, ConstBytes datagram);
   void on_have(TimePoint now, ConstBytes datagram);
   void on_changes(TimePoint now, ConstBytes datagram);
@@ -176,7 +174,19 @@ class Sender {
   void end(TimePoint now, const Failure& failure);
 
   void tick(TimePoint now);
+  [[nodiscard]] bool feedback_needed() const;
+  [[nodiscard]] bool may_probe(TimePoint now) const;
+  [[nodiscard]] Duration probe_timeout() const;
+  [[nodiscard]] bool waits_for_input() const;
+  void set_probe_timer(TimePoint now);
+  void note_progress(TimePoint now);
+  [[nodiscard]] Event event(Event::Kind kind, TimePoint now) const;
+
+  // sender_output.cc
   [[nodiscard]] std::optional<Outgoing> next(TimePoint now, Bytes header);
+  [[nodiscard]] std::optional<Outgoing> next_on_path(Bytes header);
+  [[nodiscard]] bool may_offer_others() const;
+  [[nodiscard]] bool offer_again() const;
   [[nodiscard]] Outgoing control(Bytes out, std::size_t size);
   [[nodiscard]] std::optional<Outgoing> next_hello(TimePoint now, Bytes header);
   [[nodiscard]] std::size_t next_control(TimePoint now, Bytes out);
@@ -196,6 +206,8 @@ class Sender {
   [[nodiscard]] ConstBytes seal(ConstBytes header, ConstBytes payload);
   [[nodiscard]] std::size_t probe(TimePoint now, Bytes out);
   [[nodiscard]] Stamp stamp(TimePoint now) const;
+  [[nodiscard]] bool congestion_window_is_full() const;
+  [[nodiscard]] bool window_is_full() const;
   /// What a DATA has beside its payload.
   [[nodiscard]] std::size_t framing_bytes() const { return data_header_bytes + (protection_ ? tag_bytes : 0); }
 
@@ -209,16 +221,6 @@ class Sender {
   [[nodiscard]] std::optional<Outgoing> next_path_probe(TimePoint now, Bytes header);
   void follow_path_mtu(TimePoint now, const Report& report);
   void resize_adus();
-
-  [[nodiscard]] bool congestion_window_is_full() const;
-  [[nodiscard]] bool window_is_full() const;
-  [[nodiscard]] bool feedback_needed() const;
-  [[nodiscard]] bool may_probe(TimePoint now) const;
-  [[nodiscard]] Duration probe_timeout() const;
-  [[nodiscard]] bool waits_for_input() const;
-  void set_probe_timer(TimePoint now);
-  void note_progress(TimePoint now);
-  [[nodiscard]] Event event(Event::Kind kind, TimePoint now) const;
 
   SenderOptions options_;
   Source& source_;
@@ -281,6 +283,10 @@ class Sender {
   ReceiveCredit receive_credit_;
   std::uint64_t report_clock_ns_ = 0;
 
+  /// How often who waits for input says that it is there.
+  static constexpr Duration alive_interval = std::chrono::seconds(1);
+  /// How often an ADU goes again at the end of the data.
+  static constexpr int copies_max = 2;
   /// An ADU that is to be sent again at the end, unless it is known to have arrived before.
   struct Copy {
     std::uint64_t sequence = 0;
