@@ -298,7 +298,7 @@ Status DirectorySink::store_new(int directory, const FileEntry& entry, ConstByte
 
 /// A file that has no name before it is whole (open(2), O_TMPFILE): nothing is renamed, and a kill leaves nothing. To
 /// name it by its descriptor (linkat(2), AT_EMPTY_PATH) wants Linux 6.10 or CAP_DAC_READ_SEARCH, and nothing may have
-/// that name. Nothing: it cannot be done so.
+/// that name. Null: it cannot be done so.
 std::optional<Status> DirectorySink::store_unnamed(int directory, const FileEntry& entry, ConstBytes content) const {
   constexpr int flags = O_TMPFILE | O_WRONLY | O_CLOEXEC;
   Descriptor file(retried([&] { return os().openat(directory, ".", flags, 0600); }));
