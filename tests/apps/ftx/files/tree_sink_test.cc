@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trees that arrive on a real file system, and what somebody puts in their way.
+// Trees that arrive on a real file system, and what somebody puts in their way. What workers store is in
+// tree_workers_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,13 +9,12 @@
 #include <cerrno>
 #include <thread>
 
-#include "apps/ftx/files/descriptor.h"
 #include "apps/ftx/files/directory.h"
 #include "apps/ftx/files/directory_sink.h"
 #include "tests/apps/ftx/files/faulty_system.h"
 #include "tests/apps/ftx/files/folds_case.h"
 #include "tests/apps/ftx/files/hasty_system.h"
-#include "tests/apps/ftx/files/served_directory.h"
+#include "tests/apps/ftx/files/tree_sink.h"
 #include "tests/apps/ftx/files/trees.h"
 #include "tests/file_text.h"
 
@@ -25,18 +25,6 @@ namespace fs = std::filesystem;
 using test::FoldsCase;
 using test::write_file;
 
-FileEntry dated_directory(std::string name, std::uint32_t parent = 0, std::uint16_t mode = 0755) {
-  return {.name = std::move(name),
-          .mtime_s = 1'500'000'000,
-          .mtime_ns = 7,
-          .mode = mode,
-          .kind = EntryKind::directory,
-          .parent = parent};
-}
-FileEntry dated_file(std::string name, std::uint32_t parent = 0) {
-  return {
-      .name = std::move(name), .size_bytes = 1, .mtime_s = 1'600'000'000, .kind = EntryKind::packed, .parent = parent};
-}
 FileEntry link(std::string name, std::string target, std::uint32_t parent = 0) {
   return {.name = std::move(name),
           .mtime_s = 1'400'000'000,
@@ -44,50 +32,6 @@ FileEntry link(std::string name, std::string target, std::uint32_t parent = 0) {
           .parent = parent,
           .form = std::move(target)};
 }
-
-class TreeSink : public ServedDirectory {
- protected:
-  TreeSink() {
-    outside_ = base_ / "outside";
-    fs::create_directory(outside_);
-    destination_ = std::move(DirectoryDestination::serve(root_.string(), 1).value());
-  }
-  ~TreeSink() override { test::remove_tree(root_); }
-
-  void open(std::vector<FileEntry> entries, std::string_view path = "") {
-    sink_.reset();  // it borrows the entries
-    entries_ = std::move(entries);
-    auto sink = destination_->open(path, entries_);
-    ASSERT_TRUE(sink) << sink.error().text;
-    sink_ = std::move(*sink);
-  }
-  /// 0, or how it failed.
-  int store(std::size_t index, std::string_view content = "x") {
-    const Status status = sink_->store(entries_[index], as_bytes(content));
-    return status ? 0 : status.error().code;
-  }
-  int finish() {
-    const Status status = sink_->finish();
-    return status ? 0 : status.error().code;
-  }
-  int open_error(const std::vector<FileEntry>& entries, std::string_view path) {
-    const auto sink = destination_->open(path, entries);
-    return sink ? 0 : sink.error().code;
-  }
-  [[nodiscard]] bool leftovers() const {
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root_)) {
-      if (entry.path().string().find(".ftx-") != std::string::npos) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  fs::path outside_;
-  std::vector<FileEntry> entries_;
-  std::unique_ptr<DirectoryDestination> destination_;
-  std::unique_ptr<Sink> sink_;
-};
 
 /// As an earlier transfer has left it.
 void put(const fs::path& path, const FileEntry& entry) {
@@ -446,198 +390,6 @@ TEST_F(TreeSink, ManyFilesThatReplaceOthersWaitUntilTheyAreDurable) {
   }
   sink_.reset();
   EXPECT_EQ(file_text(root_ / "f39"), "x");
-  EXPECT_FALSE(leftovers());
-}
-
-/// Takes `takes_max` pieces of work, and does them when it is asked to finish: the latest that workers may.
-class LateWorkers final : public Workers {
- public:
-  explicit LateWorkers(std::size_t takes_max) : takes_max_(takes_max) {}
-  [[nodiscard]] bool take(std::size_t bytes, std::function<void()>& work) override {
-    if (pieces_.size() == takes_max_) {
-      return false;
-    }
-    EXPECT_EQ(bytes, 1U);
-    pieces_.push_back(std::exchange(work, nullptr));
-    return true;
-  }
-  void finish() override {
-    for (const auto& piece : std::exchange(pieces_, {})) {
-      piece();
-    }
-  }
-  [[nodiscard]] std::size_t pieces() const { return pieces_.size(); }
-
- private:
-  std::size_t takes_max_;
-  std::vector<std::function<void()>> pieces_;
-};
-
-/// 60 new files in 20 directories, more than stay open; and one that replaces another.
-std::vector<FileEntry> many_new_files() {
-  std::vector<FileEntry> entries;
-  for (std::uint32_t i = 0; i < 20; ++i) {
-    entries.push_back(dated_directory("d" + std::to_string(i)));
-    const auto parent = static_cast<std::uint32_t>(entries.size());
-    for (const char* const name : {"a", "b", "c"}) {
-      entries.push_back(dated_file(name, parent));
-    }
-  }
-  entries.push_back(dated_file("old"));
-  return entries;
-}
-
-TEST_F(TreeSink, WorkersStoreWhatReplacesNothing) {
-  for (const std::size_t takes_max : {std::size_t{1000}, std::size_t{10}, std::size_t{0}}) {
-    test::remove_tree(root_);
-    fs::create_directory(root_);
-    destination_ = std::move(DirectoryDestination::serve(root_.string(), 1).value());
-    write_file(root_ / "old", "old");
-    LateWorkers workers(takes_max);
-    destination_->employ(workers);
-    Hasty hasty;
-    const ReplaceSystem replaced(hasty);
-    open(many_new_files());
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-      if (entries_[i].kind == EntryKind::packed) {
-        ASSERT_EQ(store(i, std::to_string(i % 10)), 0);
-      }
-    }
-    EXPECT_EQ(workers.pieces(), std::min(takes_max, 60 - DirectorySink::fsync_files_max));
-    EXPECT_EQ(fs::exists(root_ / "d19/c"), takes_max < 28);
-    ASSERT_EQ(finish(), 0);
-    EXPECT_EQ(workers.pieces(), 0U);
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-      if (entries_[i].kind == EntryKind::packed) {
-        EXPECT_EQ(file_text(root_ / path_of(entries_, entries_[i])), std::to_string(i % 10));
-      }
-    }
-    EXPECT_FALSE(leftovers());
-    sink_.reset();  // it borrows the workers
-  }
-}
-
-/// What workers store, and how: without a name until it is whole, or under a temporary one where the system refuses
-/// that.
-class WorkersStore : public TreeSink {
- protected:
-  void SetUp() override {
-    const Descriptor file(::open(root_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
-    if (!file.valid()) {
-      GTEST_SKIP() << root_ << ": this file system has no files without a name (O_TMPFILE)";
-    }
-  }
-  static bool unnamed(const FaultySystem::Call& call) {
-    return call.name == "openat" && (call.flags & O_TMPFILE) == O_TMPFILE;
-  }
-  static std::size_t tried_unnamed(const FaultySystem& system) {
-    return static_cast<std::size_t>(std::ranges::count_if(system.calls, unnamed));
-  }
-  [[nodiscard]] std::ptrdiff_t files() const {
-    const fs::recursive_directory_iterator all(root_);
-    return std::ranges::count_if(all, [](const fs::directory_entry& entry) { return entry.is_regular_file(); });
-  }
-  /// Stores files of many_new_files() from entry `from` on; how it failed, or 0.
-  int store_next(std::size_t from, std::size_t to) {
-    int code = 0;
-    for (std::size_t i = from; i < to && code == 0; ++i) {
-      code = entries_[i].kind == EntryKind::packed ? store(i) : 0;
-    }
-    return code;
-  }
-  /// All but the last files, with workers; `fault` is asked from when they begin.
-  void store_all(FaultySystem& system, std::function<int(const FaultySystem::Call&)> fault) {
-    test::remove_tree(root_);
-    fs::create_directory(root_);
-    destination_ = std::move(DirectoryDestination::serve(root_.string(), 1).value());
-    destination_->employ(workers_);
-    open(many_new_files());
-    ASSERT_EQ(store_next(0, 76), 0);
-    system.fault = [fault](std::size_t, const FaultySystem::Call& call) {
-      return FaultySystem::Fault{.error = fault(call)};
-    };
-    workers_.finish();  // they are done before the next file arrives
-    system.fault = nullptr;
-  }
-
-  static constexpr std::ptrdiff_t stored_files = 57;
-  static constexpr std::size_t stored_by_workers = stored_files - DirectorySink::fsync_files_max;
-  LateWorkers workers_{1000};
-};
-
-/// Each kind of call of theirs once: nothing partial is left, and the transfer fails with what they say.
-TEST_F(WorkersStore, WhatFailsForThemFailsTheTransfer) {
-  for (const bool has_unnamed : {false, true}) {
-    for (const char* const name : {"openat", "pwritev", "fchmod", "futimens", "close", "renameat"}) {
-      SCOPED_TRACE(name + std::string(has_unnamed ? ", without a name" : ""));
-      if (has_unnamed && (name == std::string("openat") || name == std::string("renameat"))) {
-        continue;
-      }
-      FaultySystem system;
-      const ReplaceSystem replaced(system);
-      std::size_t failed = 0;
-      store_all(system, [&](const FaultySystem::Call& call) {
-        if (!has_unnamed && unnamed(call)) {
-          return EOPNOTSUPP;
-        }
-        const bool theirs = has_unnamed ? call.file == "." : call.file.find(".ftx-") != std::string::npos;
-        const bool now = call.name == name && theirs && failed < 1;
-        failed += now ? 1 : 0;
-        return now ? EDQUOT : 0;
-      });
-      EXPECT_EQ(failed, 1U);
-      EXPECT_EQ(files(), stored_files - 1);
-      EXPECT_EQ(store_next(76, 80), EDQUOT);
-      EXPECT_EQ(finish(), EDQUOT);
-      sink_.reset();
-      EXPECT_FALSE(leftovers());
-      EXPECT_TRUE(fs::exists(root_ / "d0/a"));
-    }
-  }
-}
-
-/// Where the file system has no files without a name, or names none by its descriptor, or the name is there by now.
-TEST_F(WorkersStore, WhatCannotDoWithoutANameGetsATemporaryOne) {
-  struct Case {
-    const char* call;
-    int error;
-    std::size_t tried;
-  };
-  for (const Case& one : {Case{"openat", EOPNOTSUPP, 1},
-                          {"openat", EISDIR, 1},
-                          {"linkat", ENOENT, 1},
-                          {"linkat", EXDEV, 1},
-                          {"linkat", EEXIST, stored_by_workers},
-                          {"none", 0, stored_by_workers}}) {
-    SCOPED_TRACE(one.call + std::to_string(one.error));
-    FaultySystem system;
-    const ReplaceSystem replaced(system);
-    store_all(system, [&](const FaultySystem::Call& call) {
-      return call.name == one.call && (call.name != "openat" || unnamed(call)) ? one.error : 0;
-    });
-    EXPECT_EQ(tried_unnamed(system), one.tried);
-    EXPECT_EQ(system.all("renameat").size(), one.error == 0 ? DirectorySink::fsync_files_max : stored_files);
-    EXPECT_EQ(files(), stored_files);
-    EXPECT_EQ(finish(), 0);
-    EXPECT_EQ(file_text(root_ / "d18/c"), "x");
-    EXPECT_EQ(fs::status(root_ / "d18/c").permissions(), fs::perms(0644));
-    sink_.reset();
-    EXPECT_FALSE(leftovers());
-  }
-}
-
-TEST_F(TreeSink, WhatIsGivenUpWaitsForItsWorkers) {
-  LateWorkers workers(1000);
-  destination_->employ(workers);
-  Hasty hasty;
-  const ReplaceSystem replaced(hasty);
-  open(many_new_files());
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    ASSERT_EQ(entries_[i].kind == EntryKind::packed ? store(i) : 0, 0);
-  }
-  ASSERT_GT(workers.pieces(), 0U);
-  sink_.reset();
-  EXPECT_EQ(workers.pieces(), 0U);
   EXPECT_FALSE(leftovers());
 }
 
