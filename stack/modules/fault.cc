@@ -64,11 +64,13 @@ Status Fault::open() {
 }
 
 void Fault::put(Direction& direction, Queue& queue, Batch batch) {
+  bool arrived = false;
   while (Message message = batch.pop()) {
     if (direction.is_active && carries_data(message)) {
       if (keep(message, queue.side()) == TransformResult::failed) {
-        continue;
+        continue;  // on a layered path it would have ended below: nothing here may depend on it
       }
+      arrived = true;
       direction.lane.arrive(std::move(message), set().now());
       continue;
     }
@@ -78,7 +80,9 @@ void Fault::put(Direction& direction, Queue& queue, Batch batch) {
     release_due(direction, queue);  // what is due already came before it
     queue.put_next(std::move(message));
   }
-  release_due(direction, queue);
+  if (arrived) {
+    release_due(direction, queue);
+  }
 }
 
 void Fault::serve(Direction& direction, Queue& queue) {

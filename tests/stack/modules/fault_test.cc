@@ -261,6 +261,40 @@ TEST(Fault, DelayIsKeptToTheNanosecond) {
   EXPECT_EQ(stack.driver().count(), 1U);
 }
 
+/// Checks what begins with "bad" on its way up; no such text has the right sum.
+class Checking : public Module {
+ public:
+  Checking() : Module("checking") {}
+  void rput(Batch&& batch) override {
+    while (Message message = batch.pop()) {
+      if (!data_text(message).starts_with("bad") ||
+          message.transform(Check{}, handle(), damaged_) != TransformResult::failed) {
+        read_queue().put_next(std::move(message));
+      }
+    }
+  }
+
+ private:
+  Counter damaged_{*this, "damaged", "messages whose sum does not hold"};
+};
+
+/// A message whose checksum does not hold ends below on a layered path and here on a fused one. Nobody may see that: it
+/// does not even make the module look at the time.
+TEST(Fault, ARefutedMessageDoesNotReleaseWhatIsDue) {
+  Stack stack;
+  const Checking& checking = stack.push<Checking>();
+  stack.push<Fault>(Fault::Options{.settings = {.delay = milliseconds(1)}, .up = true, .down = false, .seed = seed});
+  stack.up(data(stack, "first"));
+  stack.set().scheduler().advance(stack.set().now() + milliseconds(1));
+  Message bad = data(stack, "bad");
+  bad.defer();
+  stack.up(std::move(bad));
+  EXPECT_EQ(stack.head().count(), 0U);
+  stack.run();
+  EXPECT_EQ(take_texts(stack.head()), std::vector<std::string>{"first"});
+  EXPECT_EQ(count(checking, "damaged"), 1U);
+}
+
 TEST(Fault, JitterDelaysButDoesNotReorder) {
   Stack stack;
   Fault& fault = stack.push<Fault>(only_down({.delay = milliseconds(5), .jitter = milliseconds(20)}));
