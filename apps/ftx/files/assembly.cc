@@ -473,7 +473,7 @@ std::expected<void, Failure> Assembly::landed(const AduName& adu) {
 
 std::expected<void, Failure> Assembly::gather(const AduName& adu, ConstBytes payload) {
   Gathered& now = gathered_;
-  if (now.count == now.pieces.size() || now.file != adu.file || now.end != adu.offset) {
+  if (now.count == gathered_max || !now.ends_at(adu)) {
     if (auto written = write_gathered(); !written) {
       return written;
     }
@@ -493,8 +493,15 @@ std::expected<void, Failure> Assembly::write_gathered() {
     return {};
   }
   File& file = files_[gathered_.file];
-  const Status written = file.sink->write_run(gathered_.from, std::span(gathered_.pieces).first(count));
-  return written ? std::expected<void, Failure>() : std::unexpected(failure(&file, written.error()));
+  const auto pieces = std::span<const ConstBytes>(gathered_.pieces).first(count);
+  if (const Status written = file.sink->write_run(gathered_.from, pieces); !written) {
+    return std::unexpected(failure(&file, written.error()));
+  }
+  BlockDigests& digests = file.arriving->digests;
+  const std::uint64_t before = digests.memory_bytes();
+  digests.written(file.arriving->slots, gathered_.from, pieces, *file.sink);
+  budget_.memory.give_back(before - digests.memory_bytes());
+  return {};
 }
 
 void Assembly::land_in_list(List& list, const AduName& adu) {

@@ -112,28 +112,58 @@ Status BlockDigests::digest_prefix(std::uint64_t prefix, SinkFile& file, Bytes b
         return {};
       }
       tree_.add(ahead->second.digest);
-      digested_bytes_ = block_end;
-    } else {
-      const std::uint64_t end = std::min(prefix, block_end);
-      if (Status read = update(block_, digested_bytes_, end, file, buffer); !read) {
-        return read;
-      }
-      digested_bytes_ = end;
-      if (end == block_end) {
-        const Digest digest = block_.value();
-        block_.reset();
-        tree_.add(digest);
-        tell(file, block, digest);
-      }
-    }
-    if (digested_bytes_ == block_end && ahead != ahead_.end()) {
       ahead_.erase(ahead);
+      digested_bytes_ = block_end;
+      continue;
     }
+    const std::uint64_t end = std::min(prefix, block_end);
+    if (Status read = update(block_, digested_bytes_, end, file, buffer); !read) {
+      return read;
+    }
+    advance_to(end, file);
   }
   return {};
 }
 
-/// Reads the file back, so that the digest covers what the file holds and not what the datagrams held.
+void BlockDigests::written(const Slots& slots, std::uint64_t from, std::span<const ConstBytes> pieces, SinkFile& file) {
+  if (from != digested_bytes_) {
+    return;
+  }
+  const std::uint64_t prefix = prefix_bytes(slots);
+  for (ConstBytes piece : pieces) {
+    if (digested_bytes_ + piece.size() > prefix) {
+      return;
+    }
+    while (!piece.empty()) {
+      const std::uint64_t block = digested_bytes_ / digest_block_bytes;
+      if (digested_bytes_ % digest_block_bytes == 0) {
+        if (const auto ahead = ahead_.find(block); ahead != ahead_.end() && ahead->second.digested) {
+          return;  // digest_prefix() takes it as it is
+        }
+      }
+      const std::uint64_t left = end_of(block) - digested_bytes_;
+      const ConstBytes part = piece.first(static_cast<std::size_t>(std::min<std::uint64_t>(left, piece.size())));
+      block_.update(part);
+      advance_to(digested_bytes_ + part.size(), file);
+      piece = piece.subspan(part.size());
+    }
+  }
+}
+
+/// block_ has got the bytes up to `end`, which lies in its block or ends it.
+void BlockDigests::advance_to(std::uint64_t end, SinkFile& file) {
+  const std::uint64_t block = digested_bytes_ / digest_block_bytes;
+  digested_bytes_ = end;
+  if (end == end_of(block)) {
+    const Digest digest = block_.value();
+    block_.reset();
+    tree_.add(digest);
+    tell(file, block, digest);
+    ahead_.erase(block);
+  }
+}
+
+/// Reads the file back.
 Status BlockDigests::update(Digester& digester, std::uint64_t from, std::uint64_t end, SinkFile& file, Bytes buffer) {
   while (from < end) {
     const Bytes part = buffer.first(static_cast<std::size_t>(std::min<std::uint64_t>(end - from, buffer.size())));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// BlockDigests: the digest of a file that arrives, of what was written: it reads the file back. What arrives in order
-// is read while it is still in the processor's cache, read_back_bytes at a time; a block behind a gap is read when it
-// is whole, so that nothing is left to read when the gap closes.
+// BlockDigests: the digest of a file that arrives, of what was written. What was written in order out of memory that is
+// still there is taken from that memory. The rest is read back: what arrives in order while it is still in the
+// processor's cache, read_back_bytes at a time; a block behind a gap when it is whole, so that nothing is left to read
+// when the gap closes. Reading all back at once would find no fault of a disk: it comes from the page cache that the
+// write has just filled.
 //
 // Threat: a peer that sends a few bytes of each of many blocks. A block beyond the prefix takes entry_bytes, which the
 // caller takes from a budget before; the prefix takes nothing.
@@ -12,6 +14,7 @@
 // the slots that landed in it. Not thread-safe. O(1) an ADU apart from reading.
 
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 
 #include "apps/ftx/files/digest.h"
@@ -46,6 +49,10 @@ class BlockDigests {
   [[nodiscard]] Status digest(const Slots& slots, std::uint64_t first, std::uint64_t last, SinkFile& file,
                               Bytes buffer);
 
+  /// `pieces`, one behind the other, have just been written at `from`. Where the digested bytes end there, those that
+  /// are marked need not be read back.
+  void written(const Slots& slots, std::uint64_t from, std::span<const ConstBytes> pieces, SinkFile& file);
+
   /// A block whose digest is known. REQUIRES: all of its slots are marked, and the prefix was not beyond it before.
   void know(std::uint64_t block, const Digest& digest);
   /// True when every slot of `block` is marked.
@@ -71,6 +78,7 @@ class BlockDigests {
   [[nodiscard]] std::uint64_t prefix_bytes(const Slots& slots) const;
   [[nodiscard]] std::uint64_t end_of(std::uint64_t block) const;
   [[nodiscard]] bool complete(std::uint64_t block, const Ahead& ahead) const;
+  void advance_to(std::uint64_t end, SinkFile& file);
   [[nodiscard]] Status digest_prefix(std::uint64_t prefix, SinkFile& file, Bytes buffer);
   [[nodiscard]] Status update(Digester& digester, std::uint64_t from, std::uint64_t end, SinkFile& file, Bytes buffer);
   void tell(SinkFile& file, std::uint64_t block, const Digest& digest) const;

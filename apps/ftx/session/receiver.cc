@@ -177,20 +177,31 @@ bool Receiver::land_run(TimePoint now, std::span<const Bytes> datagrams) {
   if (!first || first->stamp.sequence <= tracker_.highest()) {
     return false;
   }
-  const auto count = static_cast<std::uint32_t>(datagrams.size());
-  AduName adu = first->adu;
-  if (!assembly_->takes_run({adu.file, count * adu.length, adu.offset}, adu.length)) {
+  const AduName& adu = first->adu;
+  if (!assembly_->takes_run({adu.file, static_cast<std::uint32_t>(datagrams.size()) * adu.length, adu.offset},
+                            adu.length)) {
     return false;
   }
+  for (Data part = *first; !datagrams.empty() && state_ == State::open;) {
+    const std::size_t count = std::min(datagrams.size(), assembly_->gather_room(part.adu));
+    gather_and_land(now, part, datagrams.first(count));
+    part.adu.offset += count * adu.length;
+    part.stamp.sequence += count;
+    datagrams = datagrams.subspan(count);
+  }
+  return true;
+}
+
+/// `datagrams` begin with `first`, and have room together.
+void Receiver::gather_and_land(TimePoint now, const Data& first, std::span<const Bytes> datagrams) {
+  AduName adu = first.adu;
   for (const Bytes datagram : datagrams) {
     if (auto gathered = assembly_->gather(adu, datagram.subspan(data_header_bytes)); !gathered) {
-      fail(now, gathered.error(), true);
-      return true;
+      return fail(now, gathered.error(), true);
     }
     adu.offset += adu.length;
   }
-  note_landed(now, *first, count);
-  return true;
+  note_landed(now, first, static_cast<std::uint32_t>(datagrams.size()));
 }
 
 void Receiver::end_run(TimePoint now) {

@@ -27,6 +27,7 @@ class ZeroDestination final : public Destination {
     bool operator==(const Written&) const = default;
   };
   std::vector<Written> runs;  // that were written
+  std::uint64_t read_bytes = 0;
   std::set<std::string> left_alone;
   int write_error = 0;
   std::set<std::string> earlier;  // files that lie in the places of others
@@ -54,6 +55,7 @@ class ZeroDestination final : public Destination {
       return status(owner_.write_error);
     }
     Status read(std::uint64_t, Bytes out) override {
+      owner_.read_bytes += out.size();
       std::ranges::fill(out, std::byte{0});
       return {};
     }
@@ -624,8 +626,8 @@ TEST(Gathered, WhatFollowsEachOtherInAFileIsWrittenByOneCall) {
   EXPECT_EQ(runs, (Runs{{"b", 100 * assembly_adu_bytes, 64}, {"b", 164 * assembly_adu_bytes, 1}}));
 }
 
-/// The digest is of what the file holds: it is written before it is read back.
-TEST(Gathered, IsWrittenBeforeTheFileIsReadBack) {
+/// The digest is of what was written, so writing comes first; what is in order is not read back for it.
+TEST(Gathered, IsWrittenBeforeItIsDigested) {
   Transfer transfer({{"a", 3 * assembly_adu_bytes}}, 1 << 20);
   ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
   for (const std::uint64_t adu : {0U, 1U}) {
@@ -634,6 +636,36 @@ TEST(Gathered, IsWrittenBeforeTheFileIsReadBack) {
   EXPECT_TRUE(transfer.destination.runs.empty());
   ASSERT_TRUE(gather(transfer, 0, 2));
   EXPECT_EQ(transfer.destination.runs, (std::vector<ZeroDestination::Written>{{"a", 0, 3}}));
+  EXPECT_EQ(transfer.destination.read_bytes, 0U);
+  ASSERT_TRUE(transfer.land_digests());
+  EXPECT_EQ(transfer.destination.committed, 1U);
+}
+
+TEST(Gathered, BehindAGapItIsReadBack) {
+  Transfer transfer({{"a", 3 * assembly_adu_bytes}}, 1 << 20);
+  ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  for (const std::uint64_t adu : {2U, 0U, 1U}) {
+    ASSERT_TRUE(gather(transfer, 0, adu));
+  }
+  EXPECT_EQ(transfer.destination.read_bytes, assembly_adu_bytes);
+  ASSERT_TRUE(transfer.land_digests());
+  EXPECT_EQ(transfer.destination.committed, 1U);
+}
+
+/// A run has room with what it continues, so that all of it has landed when it is written.
+TEST(Gathered, ARunIsTakenInPartsThatHaveRoom) {
+  Transfer transfer({{"a", 1000 * assembly_adu_bytes}}, 1 << 20);
+  ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
+  const auto room_at = [&](std::uint64_t adu) {
+    return transfer.assembly->gather_room({0, assembly_adu_bytes, adu * assembly_adu_bytes});
+  };
+  EXPECT_EQ(room_at(0), 64U);
+  for (std::uint64_t adu = 0; adu < 64; ++adu) {
+    EXPECT_EQ(room_at(adu), 64 - adu);
+    EXPECT_EQ(room_at(500), 64U) << "what is gathered is written before";
+    ASSERT_TRUE(gather(transfer, 0, adu));
+  }
+  EXPECT_EQ(room_at(64), 64U);
 }
 
 TEST(Gathered, AFailedWriteIsTheFilesFailure) {
