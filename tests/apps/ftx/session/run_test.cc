@@ -131,7 +131,7 @@ TEST_P(Runs, DoWhatTheirDatagramsDoOneByOne) {
     Replay one(options);
     Replay run(options);
     for (std::size_t at = 0; at < datagrams.size();) {
-      const std::size_t count = std::min<std::size_t>(1 + prng.below(60), datagrams.size() - at);
+      const std::size_t count = std::min<std::size_t>(1 + prng.below(200), datagrams.size() - at);
       one.one_by_one(std::span(datagrams).subspan(at, count), Peer(as_bytes("client")));
       run.together(std::span(datagrams).subspan(at, count), Peer(as_bytes("client")));
       at += count;
