@@ -19,6 +19,8 @@
 //   stack_shared   as stack, without an Ethernet address of its own: the kernel's IP, which remains on the device, then
 //                  looks at each of our frames, too, before it drops it
 //   tli            as stack, t_sndudata and t_rcvudata of one
+//   batch          as stack, on a fused path, by t_sndmudata and t_rcvmudata of 32
+//   batch_shared   as batch, with the device's own Ethernet address
 //   frames         no stack: what any stack over packet sockets pays. Headers are made once; sendmmsg of 32 takes the
 //                  payload from the user's memory, and it is copied to the user's memory out of a PacketRing. Nothing
 //                  is parsed or summed: no stack's ratio can exceed this arm's
@@ -204,8 +206,9 @@ class KernelSingleArm final : public KernelArm {
 /// One end of ours: a transport endpoint at 10.78.0.`number`, which sends to the other one; `number` is 1 or 2.
 class End {
  public:
-  End(StreamSet& set, unsigned number, const std::string& driver, const std::string& checksum, std::size_t nulls) {
-    std::unique_ptr<Stream> stream = open(set, stack_of(number, driver, checksum, nulls));
+  End(StreamSet& set, unsigned number, const std::string& driver, const std::string& checksum, const std::string& mode,
+      std::size_t nulls) {
+    std::unique_ptr<Stream> stream = open(set, stack_of(number, driver, checksum, mode, nulls));
     stream->set_nonblocking(true);
     endpoint_ = std::move(tli::Endpoint::t_open(std::move(stream), nullptr).value());
     encode_address(number, local_);
@@ -240,9 +243,9 @@ class End {
   static constexpr std::size_t primitive_bytes = 64;  // of a request; the modules below write theirs over it
 
   static std::string stack_of(unsigned number, const std::string& driver, const std::string& checksum,
-                              std::size_t nulls) {
-    std::string text = "[stack.end]\ndriver = { " + driver + " }\nip = { address = '10.78.0." + std::to_string(number) +
-                       "/24' }\nudp = { checksum = " + checksum + " }\npush = ['ip', 'udp'";
+                              const std::string& mode, std::size_t nulls) {
+    std::string text = "[stack.end]\nmode = '" + mode + "'\ndriver = { " + driver + " }\nip = { address = '10.78.0." +
+                       std::to_string(number) + "/24' }\nudp = { checksum = " + checksum + " }\npush = ['ip', 'udp'";
     for (std::size_t at = 0; at < nulls; ++at) {
       text += ", 'null:" + std::to_string(at) + "'";
     }
@@ -274,8 +277,8 @@ class End {
 /// One end with its own stream set and run loop, as a program has it.
 class Host {
  public:
-  Host(unsigned number, const std::string& driver, const std::string& checksum)
-      : loop_(std::move(RunLoop::open(set_)).value()), end_(set_, number, driver, checksum, 0) {}
+  Host(unsigned number, const std::string& driver, const std::string& checksum, const std::string& mode)
+      : loop_(std::move(RunLoop::open(set_)).value()), end_(set_, number, driver, checksum, mode, 0) {}
 
   [[nodiscard]] End& end() { return end_; }
   /// Lets the run loop work, waiting at most so long; false when nothing happened.
@@ -294,13 +297,14 @@ class StackArm : public Arm {
     const char* ring = "block";
     const char* checksum = "true";
     bool own_address = true;
+    const char* mode = "layered";
   };
 
   StackArm(const VethLab& lab, const Options& options) : Arm(window_of(options.ring)) {
     lab.enter_far();
-    far_ = std::make_unique<Host>(2, driver("far", options, "02:00:00:00:00:02"), options.checksum);
+    far_ = std::make_unique<Host>(2, driver("far", options, "02:00:00:00:00:02"), options.checksum, options.mode);
     lab.enter_near();
-    near_ = std::make_unique<Host>(1, driver("near", options, "02:00:00:00:00:01"), options.checksum);
+    near_ = std::make_unique<Host>(1, driver("near", options, "02:00:00:00:00:01"), options.checksum, options.mode);
     introduce();
   }
 
@@ -390,6 +394,46 @@ class TliArm final : public StackArm {
   }
 
   std::array<std::byte, wire::TransportAddress::encoded_size_max> sender_{};
+};
+
+/// Over packet, by the calls of TLI for many.
+class BatchArm final : public StackArm {
+ public:
+  using StackArm::StackArm;
+
+  void send() override {
+    for (std::size_t at = 0; at < batch; ++at) {
+      units_[at] = near_->end().unit(fill(at));
+    }
+    SLUICE_REQUIRE(near_->end().endpoint().t_sndmudata(units_).value() == batch);
+  }
+
+  std::size_t receive() override {
+    std::size_t count = take_units();
+    while (count == 0 && far_->run(silence_max)) {
+      count = take_units();
+    }
+    return count;
+  }
+
+ private:
+  std::size_t take_units() {
+    for (std::size_t at = 0; at < batch; ++at) {
+      units_[at] = {.addr = {senders_[at].size(), 0, senders_[at].data()},
+                    .opt = {},
+                    .udata = {datagram_bytes, 0, room(at).data()}};
+    }
+    int flags = 0;
+    const auto received = far_->end().endpoint().t_rcvmudata(units_, flags);
+    SLUICE_REQUIRE(received || received.error().t_errno == wire::tpi::TNODATA);
+    for (std::size_t at = 0; at < received.value_or(0); ++at) {
+      check(at, units_[at].udata.len);
+    }
+    return received.value_or(0);
+  }
+
+  std::array<tli::t_unitdata, batch> units_{};
+  std::array<std::array<std::byte, wire::TransportAddress::encoded_size_max>, batch> senders_{};
 };
 
 // ---- Frames alone ----
@@ -541,7 +585,9 @@ std::vector<Contestant> contestants() {
           {"stack_nosum", maker<StackArm>(Options{.checksum = "false"})},
           {"frames_shared", maker<FramesArm>(false)},
           {"stack_shared", maker<StackArm>(Options{.own_address = false}), 0, 6},
-          {"tli", maker<TliArm>(Options{}), 1}};
+          {"tli", maker<TliArm>(Options{}), 1},
+          {"batch", maker<BatchArm>(Options{.mode = "fused"}), 0, 2},
+          {"batch_shared", maker<BatchArm>(Options{.own_address = false, .mode = "fused"}), 0, 6}};
 }
 
 void run_round(const VethLab& lab, std::vector<Contestant>& all) {
@@ -582,8 +628,8 @@ BENCHMARK(veth_1400)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
 void wire_1400(benchmark::State& state) {
   const auto nulls = static_cast<std::size_t>(state.range(0));
   StreamSet set;
-  End far(set, 2, "kind = 'wire', name = 'lab', end = 'b'", "true", nulls);
-  End near(set, 1, "kind = 'wire', name = 'lab', end = 'a'", "true", nulls);
+  End far(set, 2, "kind = 'wire', name = 'lab', end = 'b'", "true", "layered", nulls);
+  End near(set, 1, "kind = 'wire', name = 'lab', end = 'a'", "true", "layered", nulls);
   std::array<std::byte, datagram_bytes> payload{};
   const auto move = [&](std::size_t count) {
     Batch requests;
