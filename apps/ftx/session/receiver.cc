@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/ftx/protocol/data_run.h"
 #include "apps/ftx/protocol/name.h"
 #include "apps/ftx/session/change_event.h"
 #include "apps/ftx/session/cookie.h"
@@ -185,9 +186,8 @@ bool Receiver::land_run(TimePoint now, std::span<const Bytes> datagrams) {
   for (Data part = *first; !datagrams.empty() && state_ == State::open;) {
     const std::size_t count = std::min(datagrams.size(), assembly_->gather_room(part.adu));
     gather_and_land(now, part, datagrams.first(count));
-    part.adu.offset += count * adu.length;
-    part.stamp.sequence += count;
     datagrams = datagrams.subspan(count);
+    advance_in_run(part, static_cast<std::uint32_t>(count));
   }
   return true;
 }
