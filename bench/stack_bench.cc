@@ -82,6 +82,11 @@ constexpr std::size_t datagrams_per_round = 4096;
 constexpr std::uint16_t port = 7000;
 constexpr Duration silence_max = std::chrono::milliseconds(500);  // what is not there by then is lost
 
+bool readable_in_time(int descriptor) {
+  pollfd readable{descriptor, POLLIN, 0};
+  return ::poll(&readable, 1, static_cast<int>(silence_max / std::chrono::milliseconds(1))) > 0;
+}
+
 /// One way to move datagrams. They are numbered, and come in order.
 class Arm {
  public:
@@ -158,7 +163,7 @@ class KernelArm : public Arm {
   std::size_t receive() override {
     const int got = ::recvmmsg(receiver_.get(), in_headers_.data(), batch, 0, nullptr);
     if (got < 0) {
-      return wait() ? receive() : 0;
+      return readable_in_time(receiver_.get()) ? receive() : 0;
     }
     for (std::size_t at = 0; at < static_cast<std::size_t>(got); ++at) {
       check(at, in_headers_[at].msg_len);
@@ -167,11 +172,6 @@ class KernelArm : public Arm {
   }
 
  protected:
-  [[nodiscard]] bool wait() const {
-    pollfd readable{receiver_.get(), POLLIN, 0};
-    return ::poll(&readable, 1, static_cast<int>(silence_max / std::chrono::milliseconds(1))) > 0;
-  }
-
   Descriptor sender_;
   Descriptor receiver_;
 
@@ -194,7 +194,7 @@ class KernelSingleArm final : public KernelArm {
   std::size_t receive() override {
     const ssize_t got = ::recv(receiver_.get(), room(0).data(), datagram_bytes, 0);
     if (got < 0) {
-      return wait() ? receive() : 0;
+      return readable_in_time(receiver_.get()) ? receive() : 0;
     }
     check(0, static_cast<std::size_t>(got));
     return 1;
@@ -319,9 +319,9 @@ class StackArm : public Arm {
   void sent() override { static_cast<void>(near_->run(Duration::zero())); }
 
   std::size_t receive() override {
-    std::size_t count = take_waiting();
+    std::size_t count = take();
     while (count == 0 && far_->run(silence_max)) {
-      count = take_waiting();
+      count = take();
     }
     return count;
   }
@@ -331,6 +331,9 @@ class StackArm : public Arm {
   std::unique_ptr<Host> near_;
 
  private:
+  /// What has arrived, without waiting.
+  [[nodiscard]] virtual std::size_t take() { return take_waiting(); }
+
   /// With ring = "block" the last block of a window comes late, so the window is long.
   static std::size_t window_of(std::string_view ring) { return ring == "block" ? 32 * batch : 2 * batch; }
 
@@ -371,16 +374,8 @@ class TliArm final : public StackArm {
     }
   }
 
-  std::size_t receive() override {
-    std::size_t count = take_units();
-    while (count == 0 && far_->run(silence_max)) {
-      count = take_units();
-    }
-    return count;
-  }
-
  private:
-  std::size_t take_units() {
+  std::size_t take() override {
     for (std::size_t count = 0;; ++count) {
       tli::t_unitdata unit{
           .addr = {sender_.size(), 0, sender_.data()}, .opt = {}, .udata = {datagram_bytes, 0, room(0).data()}};
@@ -408,16 +403,8 @@ class BatchArm final : public StackArm {
     SLUICE_REQUIRE(near_->end().endpoint().t_sndmudata(units_).value() == batch);
   }
 
-  std::size_t receive() override {
-    std::size_t count = take_units();
-    while (count == 0 && far_->run(silence_max)) {
-      count = take_units();
-    }
-    return count;
-  }
-
  private:
-  std::size_t take_units() {
+  std::size_t take() override {
     for (std::size_t at = 0; at < batch; ++at) {
       units_[at] = {.addr = {senders_[at].size(), 0, senders_[at].data()},
                     .opt = {},
@@ -475,9 +462,8 @@ class FramesArm final : public Arm {
   }
 
   std::size_t receive() override {
-    pollfd readable{ring_->descriptor(), POLLIN, 0};
     while (!ring_->readable()) {
-      if (::poll(&readable, 1, static_cast<int>(silence_max / std::chrono::milliseconds(1))) <= 0) {
+      if (!readable_in_time(ring_->descriptor())) {
         return 0;
       }
     }

@@ -473,7 +473,7 @@ std::expected<void, Failure> Assembly::landed(const AduName& adu) {
 
 std::expected<void, Failure> Assembly::gather(const AduName& adu, ConstBytes payload) {
   Gathered& now = gathered_;
-  if (now.count == gathered_max || !now.ends_at(adu)) {
+  if (now.count == now.pieces.size() || now.file != adu.file || now.end != adu.offset) {
     if (auto written = write_gathered(); !written) {
       return written;
     }
@@ -742,8 +742,10 @@ std::expected<void, Failure> Assembly::mark_written(File& file, std::uint64_t fi
   Arriving& arriving = *file.arriving;
   arriving.digests.landing(arriving.slots, first, last);
   mark(arriving.slots, first, last);
-  return arriving.digests.due(arriving.slots, first, last) ? digest_written(file, first, last)
-                                                           : std::expected<void, Failure>();
+  if (arriving.digests.due(arriving.slots, first, last)) {
+    return digest_written(file, first, last);
+  }
+  return gathered_.count >= gathered_max ? write_gathered() : std::expected<void, Failure>();
 }
 
 std::expected<void, Failure> Assembly::digest_written(File& file, std::uint64_t first, std::uint64_t last) {

@@ -119,13 +119,10 @@ class Assembly {
   /// Counts as the write of a payload to the file that place(adu) named. REQUIRES: `payload` stays valid until
   /// write_gathered().
   [[nodiscard]] std::expected<void, Failure> gather(const AduName& adu, ConstBytes payload);
-  /// Of what has landed() before, it spares reading back.
   [[nodiscard]] std::expected<void, Failure> write_gathered();
-  /// How many payloads of a run that begins at `first` are gathered before some must be written: no more than these
-  /// should be gathered before landed() of them.
-  [[nodiscard]] std::size_t gather_room(const AduName& first) const {
-    return gathered_.ends_at(first) && gathered_.count < gathered_max ? gathered_max - gathered_.count : gathered_max;
-  }
+  /// Landed payloads are written when so many are gathered. What lands together may be as many more; of a longer run a
+  /// part is written before it has landed, and read back.
+  static constexpr std::size_t gathered_max = 64;
   /// True when place() would name the file, with room, of each of the ADUs of `adu_bytes` that make up `run`, as if
   /// each landed before the next. It may allocate what landed(run) needs. False says nothing about the single ADUs.
   /// REQUIRES: run.length is a multiple of adu_bytes.
@@ -239,15 +236,13 @@ class Assembly {
     Slots slots;
   };
 
-  static constexpr std::size_t gathered_max = 64;
   /// Payloads that follow each other in a file and are not written yet.
   struct Gathered {
     std::uint32_t file = 0;
     std::uint64_t from = 0;
     std::uint64_t end = 0;
     std::size_t count = 0;
-    std::array<ConstBytes, gathered_max> pieces;
-    [[nodiscard]] bool ends_at(const AduName& adu) const { return count > 0 && file == adu.file && end == adu.offset; }
+    std::array<ConstBytes, 2 * gathered_max> pieces;
   };
 
   /// Earlier versions of files.

@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t map_adu_bytes_max = 2048;
 constexpr std::uint64_t map_file_bytes_min = 1U << 20;
 // Of one write call; a burst of datagrams has about as many.
-constexpr std::size_t pieces_max = 64;
+constexpr std::size_t pieces_max = 128;
 
 constexpr std::uint32_t writable_by_others = 0022;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "apps/ftx/protocol/message.h"
 #include "base/contract.h"
 
 namespace sluice::ftx {
@@ -59,12 +60,6 @@ std::size_t data_run(std::span<const Bytes> datagrams) {
     ++count;
   }
   return count > 1 && is_whole_adu(datagrams[count - 1]) ? count : 1;
-}
-
-void advance_in_run(Data& data, std::uint32_t count) {
-  data.stamp.sequence += count;
-  data.stamp.behind += count;
-  data.adu.offset += std::uint64_t{count} * data.adu.length;
 }
 
 }  // namespace sluice::ftx

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <span>
 
-#include "apps/ftx/protocol/message.h"
 #include "base/bytes.h"
 
 namespace sluice::ftx {
@@ -20,8 +19,5 @@ inline constexpr std::size_t data_run_max = 64;
 /// parse_envelope() and parse_data() accept each datagram, none is compressed, and the envelopes are equal.
 /// REQUIRES: not empty.
 [[nodiscard]] std::size_t data_run(std::span<const Bytes> datagrams);
-
-/// `data` of a datagram of a run becomes that of the datagram `count` behind it.
-void advance_in_run(Data& data, std::uint32_t count);
 
 }  // namespace sluice::ftx

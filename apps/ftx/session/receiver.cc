@@ -174,34 +174,25 @@ void Receiver::receive_run(TimePoint now, const Envelope& envelope, std::span<co
 /// True: they have landed, or the session has failed. False: something about them is not as usual, and nothing has
 /// happened.
 bool Receiver::land_run(TimePoint now, std::span<const Bytes> datagrams) {
+  static_assert(data_run_max <= Assembly::gathered_max, "a run is written after it has landed");
   const auto first = parse_data(datagrams.front(), datagrams.front().size());
   if (!first || first->stamp.sequence <= tracker_.highest()) {
     return false;
   }
-  const AduName& adu = first->adu;
-  if (!assembly_->takes_run({adu.file, static_cast<std::uint32_t>(datagrams.size()) * adu.length, adu.offset},
-                            adu.length)) {
+  const auto count = static_cast<std::uint32_t>(datagrams.size());
+  AduName adu = first->adu;
+  if (!assembly_->takes_run({adu.file, count * adu.length, adu.offset}, adu.length)) {
     return false;
   }
-  for (Data part = *first; !datagrams.empty() && state_ == State::open;) {
-    const std::size_t count = std::min(datagrams.size(), assembly_->gather_room(part.adu));
-    gather_and_land(now, part, datagrams.first(count));
-    datagrams = datagrams.subspan(count);
-    advance_in_run(part, static_cast<std::uint32_t>(count));
-  }
-  return true;
-}
-
-/// `datagrams` begin with `first`, and have room together.
-void Receiver::gather_and_land(TimePoint now, const Data& first, std::span<const Bytes> datagrams) {
-  AduName adu = first.adu;
   for (const Bytes datagram : datagrams) {
     if (auto gathered = assembly_->gather(adu, datagram.subspan(data_header_bytes)); !gathered) {
-      return fail(now, gathered.error(), true);
+      fail(now, gathered.error(), true);
+      return true;
     }
     adu.offset += adu.length;
   }
-  note_landed(now, first, static_cast<std::uint32_t>(datagrams.size()));
+  note_landed(now, *first, count);
+  return true;
 }
 
 void Receiver::end_run(TimePoint now) {

@@ -166,7 +166,6 @@ class Receiver {
 
   void on_data(TimePoint now, const Envelope& envelope, ConstBytes datagram);
   [[nodiscard]] bool land_run(TimePoint now, std::span<const Bytes> datagrams);
-  void gather_and_land(TimePoint now, const Data& first, std::span<const Bytes> datagrams);
   void note_landed(TimePoint now, const Data& first, std::uint32_t count);
   void on_probe(TimePoint now, ConstBytes datagram);
   void take_error(TimePoint now, ConstBytes datagram);

@@ -652,20 +652,23 @@ TEST(Gathered, BehindAGapItIsReadBack) {
   EXPECT_EQ(transfer.destination.committed, 1U);
 }
 
-/// A run has room with what it continues, so that all of it has landed when it is written.
-TEST(Gathered, ARunIsTakenInPartsThatHaveRoom) {
-  Transfer transfer({{"a", 1000 * assembly_adu_bytes}}, 1 << 20);
+/// A run lands with what it continues, so that all of it has landed when it is written.
+TEST(Gathered, ARunIsWrittenWhenAllOfItHasLanded) {
+  Transfer transfer({{"a", 104 * assembly_adu_bytes}}, 1 << 20);
   ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
-  const auto room_at = [&](std::uint64_t adu) {
-    return transfer.assembly->gather_room({0, assembly_adu_bytes, adu * assembly_adu_bytes});
-  };
-  EXPECT_EQ(room_at(0), 64U);
-  for (std::uint64_t adu = 0; adu < 64; ++adu) {
-    EXPECT_EQ(room_at(adu), 64 - adu);
-    EXPECT_EQ(room_at(500), 64U) << "what is gathered is written before";
+  for (std::uint64_t adu = 0; adu < 40; ++adu) {
     ASSERT_TRUE(gather(transfer, 0, adu));
   }
-  EXPECT_EQ(room_at(64), 64U);
+  const AduName run{0, 64 * assembly_adu_bytes, 40 * assembly_adu_bytes};
+  ASSERT_TRUE(transfer.assembly->takes_run(run, assembly_adu_bytes));
+  static const std::vector<std::byte> zeros(assembly_adu_bytes);
+  for (std::uint64_t adu = 40; adu < 104; ++adu) {
+    ASSERT_TRUE(transfer.assembly->gather({0, assembly_adu_bytes, adu * assembly_adu_bytes}, zeros));
+    EXPECT_TRUE(transfer.destination.runs.empty());
+  }
+  ASSERT_TRUE(transfer.assembly->landed(run));
+  EXPECT_EQ(transfer.destination.runs, (std::vector<ZeroDestination::Written>{{"a", 0, 104}}));
+  EXPECT_EQ(transfer.destination.read_bytes, 0U);
 }
 
 TEST(Gathered, AFailedWriteIsTheFilesFailure) {

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "apps/ftx/protocol/message.h"
@@ -92,17 +91,6 @@ TEST(DataRun, IsWhatParsingEachDatagramSays) {
 TEST(DataRun, HasALongestOne) {
   std::vector<RunDatagram> datagrams = run_of(data_run_max + 1, {9, 1, 1, 0}, 0);
   EXPECT_EQ(run_in(datagrams), data_run_max);
-}
-
-TEST(DataRun, TheFirstAdvancesToEachOther) {
-  const std::vector<RunDatagram> run = run_of(20, {9, 1, 1, 3}, 40 * run_adu_bytes);
-  for (std::uint32_t count = 0; count < run.size(); ++count) {
-    Data data = *parse_data(run[0], run[0].size());
-    advance_in_run(data, count);
-    RunDatagram advanced(data_header_bytes);
-    emit_data_header({Kind::data, 0, 1, 42}, data, advanced);
-    EXPECT_TRUE(std::ranges::equal(advanced, ConstBytes(run[count]).first(data_header_bytes))) << count;
-  }
 }
 
 // Numbers that no datagram may have end no run late: the whole of it takes the way of single datagrams.
