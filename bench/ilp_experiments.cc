@@ -205,7 +205,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 namespace sluice::ilp {
-namespace {
 
 HWY_EXPORT(chains);
 HWY_EXPORT(read_pass);
@@ -213,7 +212,7 @@ HWY_EXPORT(store_normal);
 HWY_EXPORT(store_fetched);
 HWY_EXPORT(store_streaming);
 
-}  // namespace
+namespace {}  // namespace
 }  // namespace sluice::ilp
 
 namespace sluice::bench {

@@ -119,12 +119,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 namespace sluice::ilp {
-namespace {
 
 HWY_EXPORT(cray_from_binary64_pass);
 HWY_EXPORT(binary64_from_cray_pass);
 HWY_EXPORT(cray_from_binary32_pass);
 HWY_EXPORT(binary32_from_cray_pass);
+
+namespace {
 
 /// How many numbers of `from_size` bytes `source` has, which as `to_size` bytes each have room in `destination`.
 std::size_t count_of(ConstBytes source, std::size_t from_size, Bytes destination, std::size_t to_size) {

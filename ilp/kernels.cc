@@ -75,12 +75,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 namespace sluice::ilp {
-namespace {
 
 HWY_EXPORT(sum_pass);
 HWY_EXPORT(sum_copy_pass);
 HWY_EXPORT(swap_pass);
 HWY_EXPORT(sum_swap_pass);
+
+namespace {
 
 /// Below this, the way to the vectors costs more than they save: an IP header is done in a few words.
 constexpr std::size_t short_size = 64;

@@ -80,6 +80,7 @@ class Messenger {
 
   [[nodiscard]] Result<Handle> post(Bytes buffer, const Match& match);
   [[nodiscard]] Result<Handle> send(const Peer& to, std::uint64_t bits, ConstBytes data);
+  [[nodiscard]] bool cancel(Handle handle);
   [[nodiscard]] Result<Completion> test(Handle handle);
   [[nodiscard]] Result<Completion> wait(Handle handle, TimePoint deadline = never);
   [[nodiscard]] Result<std::pair<std::size_t, Completion>> wait_any(std::span<const Handle> handles,
@@ -87,7 +88,6 @@ class Messenger {
   /// The first unexpected message that `match` accepts; it stays. Waits for one until `deadline`: ETIME. Without a
   /// deadline it looks once: EAGAIN.
   [[nodiscard]] Result<Unexpected> probe(const Match& match, TimePoint deadline = TimePoint::min());
-  [[nodiscard]] bool cancel(Handle handle);
   [[nodiscard]] Statistics statistics();
 
  private:

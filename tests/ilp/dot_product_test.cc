@@ -63,16 +63,16 @@ void dot_product(bool own, std::uint32_t* sums, const std::uint8_t* bytes, const
 #endif
 
 std::uint16_t sum_only(const std::byte* from, std::size_t size) {
-  DotSum sum;
-  pass<Store::none>(from, nullptr, size, sum);
-  return sum.result();
+  DotSum dot;
+  pass<Store::none>(from, nullptr, size, dot);
+  return dot.result();
 }
 
 std::uint16_t sum_then_swap(const std::byte* from, std::byte* to, std::size_t size) {
-  DotSum sum;
+  DotSum dot;
   Swap<4> swap;
-  pass<Store::normal>(from, to, size, sum, swap);
-  return sum.result();
+  pass<Store::normal>(from, to, size, dot, swap);
+  return dot.result();
 }
 
 }  // namespace
@@ -82,12 +82,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 namespace sluice::ilp {
-namespace {
 
 HWY_EXPORT(turn_bytes);
 HWY_EXPORT(dot_product);
 HWY_EXPORT(sum_only);
 HWY_EXPORT(sum_then_swap);
+
+namespace {
 
 constexpr std::size_t vector_bytes_max = 64;
 constexpr std::size_t turns_before_fold = 256;

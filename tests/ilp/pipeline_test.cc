@@ -72,11 +72,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 namespace sluice::ilp {
-namespace {
 
 HWY_EXPORT(increment_then_sum);
 HWY_EXPORT(sum_then_increment_around_caches);
 HWY_EXPORT(sum_of_increment);
+
+namespace {
 
 constexpr std::size_t vector_bytes_max = 64;
 

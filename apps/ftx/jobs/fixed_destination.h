@@ -53,11 +53,11 @@ class FixedDestination final : public DestinationOver {
   FixedDestination(Destination& below, std::string path, Wanted wanted)
       : DestinationOver(below), path_(std::move(path)), wanted_(std::move(wanted)) {}
 
-  /// Where files were asked for: what they were asked for with.
-  [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override;
   /// Of what was asked for alone.
   [[nodiscard]] bool nothing_there(std::string_view path, const FileEntry& first) override;
   [[nodiscard]] Result<std::unique_ptr<Sink>> open(std::string_view path, std::span<const FileEntry> entries) override;
+  /// Where files were asked for: what they were asked for with.
+  [[nodiscard]] Result<std::optional<Deletion>> deletion(const std::optional<Deletion>& asked) override;
   [[nodiscard]] Result<std::unique_ptr<Survey>> survey(std::string_view path, std::span<const FileEntry> entries,
                                                        const Update& update,
                                                        const std::optional<Deletion>& deletion) override;
