@@ -6,7 +6,8 @@
 //     datagram_cost ARM PATH BYTES COUNT
 //
 // ARM is how the datagrams go:
-//   batch    ip, udp, timod; 32 at a time by t_sndmudata and t_rcvmudata
+//   batch    ip, udp, timod; 32 at a time by t_sndmudata, which joins them, and t_rcvmudata
+//   apart    likewise, but by t_sndmvudata: each crosses alone
 //   single   ip, udp, xdr, timod; one at a time by t_sndudata and t_rcvudata
 //   stream   as batch, without TLI: 32 T_UNITDATA_REQ in one Stream::send, read one by one. What a program did before
 //            TLI had batches; it also compiles, and runs, where TLI has none.
@@ -17,8 +18,8 @@
 // only their number and sizes are checked. It prints nanoseconds of CPU time a datagram, both ends together, without
 // the set-up and the checks.
 //
-// Exit status: 0; 1 when a datagram was lost or damaged; 2 for arguments that cannot be used, and for `batch` where TLI
-// has no batches.
+// Exit status: 0; 1 when a datagram was lost or damaged; 2 for arguments that cannot be used, and for `batch` or
+// `apart` where TLI has no batches.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -122,11 +123,15 @@ class Pair {
 
   /// TLI, a window at a time.
   template <class Endpoint = tli::Endpoint>
-  void batch() {
+  void batch(bool joined) {
     if constexpr (has_batches<Endpoint>) {
       Endpoint& near = *near_;
       Endpoint& far = *far_;
-      must(near.t_sndmudata(requests_).value_or(0) == window, "t_sndmudata fails");
+      if (joined) {
+        must(near.t_sndmudata(requests_).value_or(0) == window, "t_sndmudata fails");
+      } else {
+        send_apart(near);
+      }
       set_.scheduler().poll(set_.now());
       std::array<tli::t_unitdata, window> taken;
       for (std::size_t at = 0; at < window; ++at) {
@@ -171,6 +176,17 @@ class Pair {
   }
 
  private:
+  template <class Endpoint>
+  void send_apart(Endpoint& near) {
+    std::array<tli::t_iovec, window> pieces;
+    std::array<std::span<const tli::t_iovec>, window> parts;
+    for (std::size_t at = 0; at < window; ++at) {
+      pieces[at] = {out_.data() + at * bytes_, bytes_};
+      parts[at] = {&pieces[at], 1};
+    }
+    must(near.t_sndmvudata(requests_, parts).value_or(0) == window, "t_sndmvudata fails");
+  }
+
   [[nodiscard]] tli::netbuf piece(std::vector<std::byte>& memory, std::size_t at) const {
     return {bytes_, bytes_, memory.data() + at * bytes_};
   }
@@ -203,8 +219,8 @@ double nanoseconds(const std::string& arm, ProcessingMode mode, std::size_t byte
     for (std::size_t moved = 0; moved < datagrams; moved += single ? 1 : window) {
       if (single) {
         pair.single();
-      } else if (arm == "batch") {
-        pair.batch();
+      } else if (arm == "batch" || arm == "apart") {
+        pair.batch(arm == "batch");
       } else {
         pair.stream();
       }
@@ -240,7 +256,7 @@ int run(int argc, char** argv) {
   std::string mode;
   std::size_t bytes = 0;
   std::size_t count = 0;
-  app.add_option("ARM", arm, "how they go")->required()->check(CLI::IsMember({"batch", "single", "stream"}));
+  app.add_option("ARM", arm, "how they go")->required()->check(CLI::IsMember({"batch", "apart", "single", "stream"}));
   app.add_option("MODE", mode, "of both stacks")->required()->check(CLI::IsMember({"layered", "fused"}));
   app.add_option("BYTES", bytes, "of each datagram")->required()->check(multiple(4, bytes_max));
   app.add_option("COUNT", count, "of datagrams")->required()->check(multiple(window, count_max));
@@ -249,8 +265,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (arm == "batch" && !Pair::has_batches<>) {
-    std::fputs("datagram_cost: no arm 'batch': TLI has neither t_sndmudata nor t_rcvmudata here\n", stderr);
+  if ((arm == "batch" || arm == "apart") && !Pair::has_batches<>) {
+    std::fputs("datagram_cost: no such arm: TLI has neither t_sndmudata nor t_rcvmudata here\n", stderr);
     return 2;
   }
   std::printf("%.1f\n", nanoseconds(arm, mode_named(mode).value(), bytes, count));

@@ -19,7 +19,9 @@
 //   stack_shared   as stack, without an Ethernet address of its own: the kernel's IP, which remains on the device, then
 //                  looks at each of our frames, too, before it drops it
 //   tli            as stack, t_sndudata and t_rcvudata of one
-//   batch          as stack, on a fused path, by t_sndmudata and t_rcvmudata of 32
+//   batch          as stack, on a fused path, by t_sndmudata and t_rcvmudata of 32. What is sent crosses the stack as
+//   one
+//                  message, which is split above the device (offload = false): every frame is alone on the wire
 //   batch_shared   as batch, with the device's own Ethernet address
 //   frames         no stack: what any stack over packet sockets pays. Headers are made once; sendmmsg of 32 takes the
 //                  payload from the user's memory, and it is copied to the user's memory out of a PacketRing. Nothing
@@ -298,6 +300,7 @@ class StackArm : public Arm {
     const char* checksum = "true";
     bool own_address = true;
     const char* mode = "layered";
+    const char* offload = "true";
   };
 
   StackArm(const VethLab& lab, const Options& options) : Arm(window_of(options.ring)) {
@@ -338,7 +341,7 @@ class StackArm : public Arm {
   static std::size_t window_of(std::string_view ring) { return ring == "block" ? 32 * batch : 2 * batch; }
 
   static std::string driver(const std::string& device, const Options& options, const std::string& mac) {
-    return "kind = 'packet', device = '" + device + "', ring = '" + options.ring + "'" +
+    return "kind = 'packet', device = '" + device + "', ring = '" + options.ring + "', offload = " + options.offload +
            (options.own_address ? ", mac = '" + mac + "'" : "");
   }
 
@@ -572,8 +575,8 @@ std::vector<Contestant> contestants() {
           {"frames_shared", maker<FramesArm>(false)},
           {"stack_shared", maker<StackArm>(Options{.own_address = false}), 0, 6},
           {"tli", maker<TliArm>(Options{}), 1},
-          {"batch", maker<BatchArm>(Options{.mode = "fused"}), 0, 2},
-          {"batch_shared", maker<BatchArm>(Options{.own_address = false, .mode = "fused"}), 0, 6}};
+          {"batch", maker<BatchArm>(Options{.mode = "fused", .offload = "false"}), 0, 2},
+          {"batch_shared", maker<BatchArm>(Options{.own_address = false, .mode = "fused", .offload = "false"}), 0, 6}};
 }
 
 void run_round(const VethLab& lab, std::vector<Contestant>& all) {

@@ -115,12 +115,15 @@ class Endpoint {
 
   /// Sends `units`, in order, as batches that cross the stack together; answers how many were sent. What stops the
   /// first is the answer, as of t_sndudata(); what stops a later one, the next call's. Waits, where that is allowed,
-  /// before each batch of batch_units_max.
+  /// before each batch of batch_units_max. Of a batch, joined_units_min or more that follow each other to one place in
+  /// one way, all of one size but for a shorter last one, cross the stack together, as those of t_sndsudata() do: the
+  /// provider may then tell of one error for all of them.
   Outcome<std::size_t> t_sndmudata(std::span<const t_unitdata> units);
-  /// As t_sndmudata, the data of each gathered from the parts at its place in `parts`, as t_sndvudata() does. REQUIRES:
-  /// as many of these as units.
+  /// As t_sndmudata, but each crosses alone, its data gathered from the parts at its place in `parts`, as t_sndvudata()
+  /// does. REQUIRES: as many of these as units.
   Outcome<std::size_t> t_sndmvudata(std::span<const t_unitdata> units, std::span<const std::span<const t_iovec>> parts);
   static constexpr std::size_t batch_units_max = 32;
+  static constexpr std::size_t joined_units_min = wire::network::joined_min;
   /// Sends several data units of `segment` bytes each, the last perhaps shorter, to one place: the data is gathered
   /// from `parts`, which need not be cut where data units are. They cross the stack as one message as far down as its
   /// provider and device can take them so: one descent for all (what UDP_SEGMENT is to sendmsg(2)). As t_sndudata(),
@@ -270,7 +273,9 @@ class Endpoint {
   struct Data {
     std::size_t size;
     std::span<const ConstBytes> parts;
+    std::size_t units;
   };
+  std::size_t joined(std::span<const t_unitdata> units);
   Outcome<> send_one(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts);
   template <class DataOf>
   Outcome<std::size_t> send_many(std::span<const t_unitdata> units, DataOf data_of);

@@ -154,7 +154,34 @@ inline Outcome<> Endpoint::add_request(const t_unitdata& unitdata, std::size_t s
   return {};
 }
 
-/// Sends `units`, with the data that `data_of(at)` gives: its size and where its parts lie.
+/// Whether both go to one place in one way.
+static bool have_same_names(const t_unitdata& one, const t_unitdata& other) {
+  return std::ranges::equal(content(one.addr), content(other.addr)) &&
+         std::ranges::equal(content(one.opt), content(other.opt));
+}
+
+/// How many of `units`, from the first on, cross as one message: as many as t_sndsudata() could send together, where
+/// that is worth it.
+std::size_t Endpoint::joined(std::span<const t_unitdata> units) {
+  const t_unitdata& first = units.front();
+  const std::size_t segment = content(first.udata).size();
+  if (!stream_->head().segments() || segment == 0 || !may_send(segment) || !read_names(first)) {
+    return 1;
+  }
+  std::size_t count = 1;
+  std::size_t size = segment;
+  for (std::size_t last = segment; last == segment && count < units.size(); ++count) {
+    last = content(units[count].udata).size();
+    if (last == 0 || last > segment || last > segments_bytes_max - size || !have_same_names(units[count], first)) {
+      break;
+    }
+    size += last;
+  }
+  return count < joined_units_min ? 1 : count;
+}
+
+/// Sends `units`, with the data that `data_of(at, end)` gives: of how many units from `at` on, their size, and where
+/// their parts lie.
 template <class DataOf>
 Outcome<std::size_t> Endpoint::send_many(std::span<const t_unitdata> units, DataOf data_of) {
   if (const Outcome<> valid = require_connectionless(Call::sndudata); !valid) {
@@ -167,14 +194,17 @@ Outcome<std::size_t> Endpoint::send_many(std::span<const t_unitdata> units, Data
     Batch batch;
     const std::size_t end = std::min(units.size(), sent + batch_units_max);
     do {
-      const Outcome<Data> data = data_of(sent);
+      const Outcome<Data> data = data_of(sent, end);
       const Outcome<> added =
-          data ? add_request(units[sent], data->size, data->parts, loan, batch) : std::unexpected(data.error());
+          !data             ? std::unexpected(data.error())
+          : data->units > 1 ? add_segments(units[sent], data->size, data->parts, units[sent].udata.len, loan, batch)
+                            : add_request(units[sent], data->size, data->parts, loan, batch);
       if (!added) [[unlikely]] {
         stopped = added.error();
         break;
       }
-    } while (++sent < end);
+      sent += data->units;
+    } while (sent < end);
     if (!batch.empty()) {
       stream_->head().write_queue().put_next(std::move(batch));
     }
@@ -206,10 +236,17 @@ Outcome<> Endpoint::t_sndvudata(const t_unitdata& unitdata, std::span<const t_io
 }
 
 Outcome<std::size_t> Endpoint::t_sndmudata(std::span<const t_unitdata> units) {
-  ConstBytes whole;
-  return send_many(units, [&](std::size_t at) -> Outcome<Data> {
-    whole = content(units[at].udata);
-    return Data{whole.size(), std::span(&whole, 1)};
+  static_assert(batch_units_max <= segments_max && batch_units_max <= segments_parts_max);
+  std::array<ConstBytes, batch_units_max> bytes;  // of a batch, since they are read when it goes
+  return send_many(units, [&](std::size_t at, std::size_t end) -> Outcome<Data> {
+    const std::size_t count = joined(units.subspan(at, end - at));
+    const std::span<ConstBytes> parts = std::span(bytes).subspan(at % batch_units_max, count);
+    std::size_t size = 0;
+    for (std::size_t one = 0; one < count; ++one) {
+      parts[one] = content(units[at + one].udata);
+      size += parts[one].size();
+    }
+    return Data{size, parts, count};
   });
 }
 
@@ -217,14 +254,14 @@ Outcome<std::size_t> Endpoint::t_sndmvudata(std::span<const t_unitdata> units,
                                             std::span<const std::span<const t_iovec>> parts) {
   SLUICE_REQUIRE(parts.size() == units.size());
   std::array<ConstBytes, T_IOV_MAX> bytes;
-  return send_many(units, [&](std::size_t at) -> Outcome<Data> {
+  return send_many(units, [&](std::size_t at, std::size_t) -> Outcome<Data> {
     const Outcome<std::size_t> size = size_of(parts[at]);
     if (!size) {
       return std::unexpected(size.error());
     }
     std::ranges::transform(parts[at], bytes.begin(),
                            [](const t_iovec& part) { return ConstBytes(part.iov_base, part.iov_len); });
-    return Data{*size, std::span(bytes).first(parts[at].size())};
+    return Data{*size, std::span(bytes).first(parts[at].size()), 1};
   });
 }
 
@@ -262,8 +299,10 @@ Outcome<> Endpoint::t_sndsudata(const t_unitdata& unitdata, std::span<const t_io
 /// One request for all of them. What cannot be read of the names goes as bytes, one by one.
 Outcome<> Endpoint::add_segments(const t_unitdata& unitdata, std::size_t size, std::span<const ConstBytes> parts,
                                  std::size_t segment, Loan& loan, Batch& batch) {
-  if (const Outcome<> ready = wait_until_sendable(); !ready) {
-    return ready;
+  if (batch.empty()) {
+    if (const Outcome<> ready = wait_until_sendable(); !ready) {
+      return ready;
+    }
   }
   if (!read_names(unitdata)) {
     return add_one_by_one(unitdata, size, parts, segment, loan, batch);

@@ -150,8 +150,8 @@ bool Udp::send(Message& message) {
          (unitdata->segment_size == 0 ? send_datagram(message, *unitdata) : send_segments(message, *unitdata));
 }
 
-/// Whether so many bytes, several datagrams, can go down behind one header. Those that would fit one packet go alone:
-/// ip's short way is for one datagram.
+/// Whether so many bytes, several datagrams, can go down behind one header, and are worth it: ip's short way is for one
+/// datagram, so that a few that would fit one packet go faster alone.
 bool Udp::goes_whole(const DataUnit& unitdata, std::size_t size) {
   const bool summed = checksum_ || unitdata.peer.is_v6();
   if (!segments() || !summed || size > tsdu_bytes_max || unitdata.segments_in(size) > wire::network::segments_max) {
@@ -161,7 +161,7 @@ bool Udp::goes_whole(const DataUnit& unitdata, std::size_t size) {
   const std::size_t headers =
       UdpHeader::size + (unitdata.peer.is_v4() ? wire::Ipv4Header::size : wire::Ipv6Header::size);
   return route.error == 0 && route.segments && headers + unitdata.segment_size <= route.mtu &&
-         headers + size > route.mtu;
+         (headers + size > route.mtu || unitdata.segments_in(size) >= wire::network::joined_min);
 }
 
 /// Several datagrams: whole, or one by one. As send().
@@ -191,23 +191,33 @@ bool Udp::send_segments(Message& message, DataUnit& unitdata) {
     to_network(unitdata);
     return true;
   }
-  DataUnit single = unitdata;
-  single.segment_size = 0;
+  take_apart(std::move(message));
+  return false;
+}
+
+/// Sends several datagrams one by one, in one batch.
+void Udp::take_apart(Message message) {
+  DataUnit single = *message.native<DataUnit>();
+  const std::size_t size = std::exchange(single.segment_size, std::uint16_t{0});
   Message data = message.unlink();
+  Batch datagrams;
   while (data) {
-    const bool more = data.data_size() > unitdata.segment_size;
-    Message rest = more ? data.split(unitdata.segment_size) : Message();
+    const bool more = data.data_size() > size;
+    Message rest = more ? data.split(size) : Message();
     Message request = Message::of_native(set().pool(), single);
     if (!request || (more && !rest)) {
-      return refuse(std::move(message), ENOBUFS);
+      refuse(std::move(message), ENOBUFS);
+      break;
     }
     request.link(std::move(data));
     if (send_datagram(request, *request.native<DataUnit>())) {
-      write_queue().put_next(std::move(request));
+      datagrams.push(std::move(request));
     }
     data = std::move(rest);
   }
-  return false;
+  if (!datagrams.empty()) {
+    write_queue().put_next(std::move(datagrams));
+  }
 }
 
 /// What ip is told of a datagram whose header is in place.

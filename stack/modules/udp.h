@@ -143,6 +143,7 @@ class Udp : public Module {
   [[nodiscard]] inline bool send_datagram(Message& message, wire::DataUnit& unitdata);
   inline void to_network(wire::DataUnit& unitdata);
   bool send_segments(Message& message, wire::DataUnit& unitdata);
+  void take_apart(Message message);
   [[nodiscard]] bool goes_whole(const wire::DataUnit& unitdata, std::size_t size);
   [[nodiscard]] int find_flow(const wire::DataUnit& unitdata);
   [[nodiscard]] Source source_for(const wire::IpAddress& destination, const std::optional<wire::IpAddress>& wanted);

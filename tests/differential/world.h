@@ -359,13 +359,29 @@ class World {
     const std::size_t address_size = target(host, prng, operation.segment != 0).encode(address);
     tli::t_unitdata unit;
     unit.addr = {.maxlen = 0, .len = address_size, .buf = address.data()};
-    const auto sent = operation.segment == 0 ? host.endpoint->t_sndvudata(unit, parts)
-                                             : host.endpoint->t_sndsudata(unit, parts, operation.segment);
+    const bool as_units = operation.segment != 0 && prng.below(3) == 0;
+    const tli::Outcome<> sent =
+        as_units ? send_units(host, unit, Bytes(memory).subspan(offset, operation.size), operation.segment)
+        : operation.segment != 0 ? host.endpoint->t_sndsudata(unit, parts, operation.segment)
+                                 : host.endpoint->t_sndvudata(unit, parts);
     std::ranges::fill(memory, std::byte{0xee});  // it is the program's again
     log.add(fmt::format("{} sends {}: {}", host.name, operation.size, sent ? 0 : sent.error().t_errno));
     if (!sent && sent.error().t_errno == wire::tpi::TLOOK) {
       take_error(host);
     }
+  }
+
+  /// In one call, as data units of `segment` bytes each.
+  tli::Outcome<> send_units(Host& host, tli::t_unitdata unit, Bytes data, std::size_t segment) {
+    std::vector<tli::t_unitdata> units;
+    for (std::size_t at = 0; at < data.size(); at += segment) {
+      const Bytes piece = data.subspan(at, std::min(segment, data.size() - at));
+      unit.udata = {.maxlen = 0, .len = piece.size(), .buf = piece.data()};
+      units.push_back(unit);
+    }
+    const auto sent = host.endpoint->t_sndmudata(units);
+    log.add(fmt::format("{} of {} went", sent.value_or(0), units.size()));
+    return sent ? tli::Outcome<>() : std::unexpected(sent.error());
   }
 
   /// Several datagrams in one message get one error: where there are such, all that are there are taken, and those that

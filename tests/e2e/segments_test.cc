@@ -196,6 +196,38 @@ TEST_P(Segments, TheSameDatagramsComeOut) {
   EXPECT_EQ(a_->stream().set().pool().statistics().allocations_failed, 0U);
 }
 
+/// A program that knows nothing of segments: its batches are joined where they can be, and nobody sees that.
+TEST_P(Segments, ABatchArrivesAsItWasSent) {
+  ASSERT_TRUE(send(Texts{"first"}, 100));
+  ASSERT_EQ(received(), Texts{"first"});
+  std::array<std::byte, wire::TransportAddress::encoded_size_max> to{};
+  t_unitdata unit;
+  unit.addr = {.maxlen = to.size(), .len = address(2).encode(to), .buf = to.data()};
+  Prng prng(12);
+  for (int round = 0; round < 60; ++round) {
+    Texts texts;
+    std::size_t size = 0;
+    for (std::size_t left = prng.below(100); left > 0; --left) {
+      size = prng.below(8) == 0 || size == 0 ? 1 + prng.below(1400) : size;
+      texts.push_back(random_data(prng, size).first);
+    }
+    std::vector<t_unitdata> units;
+    for (std::string& text : texts) {
+      unit.udata = {.maxlen = 0, .len = text.size(), .buf = reinterpret_cast<std::byte*>(text.data())};
+      units.push_back(unit);
+    }
+    const std::uint64_t sent_before = count(*a_, "udp", "sent");
+    EXPECT_EQ(a_->t_sndmudata(units).value(), units.size());
+    const Texts before = texts;
+    for (std::string& text : texts) {
+      std::ranges::fill(text, '!');  // the memory is the program's again
+    }
+    settle();
+    EXPECT_EQ(received(), before) << "round " << round;
+    EXPECT_EQ(count(*a_, "udp", "sent") - sent_before, texts.size());
+  }
+}
+
 TEST_P(Segments, OneDescentForAll) {
   ASSERT_TRUE(send(Texts{"first"}, 100));
   const std::uint64_t out_before = count(*a_, "ip", "packets_out");

@@ -2,6 +2,7 @@
 // Many data units in one call: t_sndmudata, t_sndmvudata, t_rcvmudata.
 
 #include <array>
+#include <deque>
 
 #include "stack/core/module_handle.h"
 #include "stack/wire/data_unit.h"
@@ -210,25 +211,125 @@ TEST_F(SendMany, StopsWhereTheProviderIsFullAndCountsWhatWent) {
   EXPECT_EQ(sent().size(), Endpoint::batch_units_max);
 }
 
-TEST_F(SendMany, SegmentsHeedFlowControl) {
-  struct Segments : Provider {
-    [[nodiscard]] bool handles_segments() const override { return true; }
+/// Where everybody in the stream is made for several data units in one message.
+class SendSegments : public SendMany {
+ protected:
+  SendSegments() {
+    struct Segments : Provider {
+      [[nodiscard]] bool handles_segments() const override { return true; }
+    };
+    auto made = std::make_unique<Segments>();
+    provider = made.get();
+    provider->info.tsdu_size = 65487;
+    provider->info.provider_flag = tpi::SENDZERO;
+    HeadOptions options;
+    options.segments = true;
+    auto opened = std::move(*Stream::open(set, std::move(made), options));
+    EXPECT_TRUE(opened->push(std::make_unique<Timod>()));
+    endpoint = std::move(*Endpoint::t_open(std::move(opened), &info));
+    EXPECT_TRUE(endpoint->t_bind(nullptr, nullptr));
+    EXPECT_TRUE(endpoint->stream().head().segments());
+    endpoint->stream().set_nonblocking(true);
+  }
+
+  using Encoded = std::array<std::byte, 32>;
+  /// A data unit to 10.0.0.`host`, the hop limit as an option where it is not 0.
+  t_unitdata unit_to(std::uint8_t host, std::string& text, std::uint8_t hop_limit = 0) {
+    Encoded& address = bytes_.emplace_back();
+    t_unitdata unit;
+    unit.addr.len = wire::TransportAddress{wire::Ipv4Address{{10, 0, 0, host}}, 7}.encode(address);
+    unit.addr.buf = address.data();
+    if (hop_limit != 0) {
+      Encoded& options = bytes_.emplace_back();
+      unit.opt = {
+          .maxlen = 0, .len = wire::network::Sending{.hop_limit = hop_limit}.encode(options), .buf = options.data()};
+    }
+    unit.udata = {.maxlen = 0, .len = text.size(), .buf = reinterpret_cast<std::byte*>(text.data())};
+    return unit;
+  }
+  /// What the provider has got: "HOST/HOPS: DATA", in front of it "SEGMENT*" where the data is that of several units.
+  Texts messages() {
+    Texts texts;
+    for (const Message& message : std::exchange(provider->sent, {})) {
+      const auto request = tpi::UnitdataReq::decode(message.bytes());
+      const auto peer = wire::TransportAddress::decode(request.value().address);
+      const auto options = wire::network::Sending::decode(request->options).value_or(wire::network::Sending());
+      const std::string segment =
+          options.segment_size == 0 ? std::string() : std::to_string(options.segment_size) + "*";
+      texts.push_back(segment + std::to_string(std::to_integer<int>(peer.value().address.bytes().back())) + "/" +
+                      std::to_string(options.hop_limit) + ": " + data_of(message));
+    }
+    return texts;
+  }
+
+ private:
+  std::deque<Encoded> bytes_;
+};
+
+TEST_F(SendSegments, ABatchIsJoinedWhereSizesAndNamesAgree) {
+  struct Unit {
+    std::uint8_t host;
+    std::string text;
+    std::uint8_t hop_limit = 0;
   };
-  auto made = std::make_unique<Segments>();
-  provider = made.get();
-  HeadOptions options;
-  options.segments = true;
-  auto opened = std::move(*Stream::open(set, std::move(made), options));
-  ASSERT_TRUE(opened->push(std::make_unique<Timod>()));
-  endpoint = std::move(*Endpoint::t_open(std::move(opened), &info));
-  ASSERT_TRUE(endpoint->t_bind(nullptr, nullptr));
-  ASSERT_TRUE(endpoint->stream().head().segments());
-  endpoint->stream().set_nonblocking(true);
-  const wire::TransportAddress peer{wire::Ipv4Address{{10, 0, 0, 1}}, 7};
-  std::array<std::byte, wire::TransportAddress::encoded_size_max> address{};
-  t_unitdata unit;
-  unit.addr = {.maxlen = 0, .len = peer.encode(address), .buf = address.data()};
+  const std::vector<std::pair<std::vector<Unit>, Texts>> rows{
+      {{{1, "aa"}, {1, "bb"}, {1, "cc"}, {1, "dd"}}, {"2*1/0: aabbccdd"}},
+      {{{1, "aa"}, {1, "bb"}, {1, "cc"}}, {"1/0: aa", "1/0: bb", "1/0: cc"}},
+      {{{1, "aa"}, {1, "bb"}, {1, "cc"}, {1, "d"}, {1, "ee"}}, {"2*1/0: aabbccd", "1/0: ee"}},
+      {{{1, "aa"}, {1, "bb"}, {1, "cc"}, {1, "d"}, {1, "e"}}, {"2*1/0: aabbccd", "1/0: e"}},
+      {{{1, "a"}, {1, "bb"}, {1, "cc"}, {1, "dd"}, {1, "ee"}}, {"1/0: a", "2*1/0: bbccddee"}},
+      {{{1, "aa"}, {1, "bb"}, {2, "cc"}, {1, "dd"}, {1, "ee"}},
+       {"1/0: aa", "1/0: bb", "2/0: cc", "1/0: dd", "1/0: ee"}},
+      {{{1, "aa", 9}, {1, "bb", 9}, {1, "cc", 9}, {1, "dd", 9}, {1, "ee", 8}}, {"2*1/9: aabbccdd", "1/8: ee"}},
+      {{{1, "aa"}, {1, "bb"}, {1, "cc"}, {1, "dd"}, {1, ""}, {1, "ee"}}, {"2*1/0: aabbccdd", "1/0: ", "1/0: ee"}},
+      {{{1, ""}, {1, ""}, {1, ""}, {1, ""}}, {"1/0: ", "1/0: ", "1/0: ", "1/0: "}},
+  };
+  for (auto [given, expected] : rows) {
+    std::vector<t_unitdata> units;
+    for (Unit& unit : given) {
+      units.push_back(unit_to(unit.host, unit.text, unit.hop_limit));
+    }
+    EXPECT_EQ(endpoint->t_sndmudata(units), units.size());
+    EXPECT_EQ(messages(), expected);
+  }
+}
+
+TEST_F(SendSegments, WhatIsJoinedIsBounded) {
+  std::string text(20000, 'x');
+  std::vector<t_unitdata> units(5, unit_to(1, text));
+  EXPECT_EQ(endpoint->t_sndmudata(units), units.size());
+  EXPECT_EQ(messages().size(), 5U) << "three would fit, which are too few";
+  text.resize(16000);
+  units.assign(5, unit_to(1, text));
+  EXPECT_EQ(endpoint->t_sndmudata(units), units.size());
+  EXPECT_EQ(messages().size(), 2U) << "four fit in segments_bytes_max";
+  text.resize(2);
+  units.assign(2 * Endpoint::batch_units_max + 1, unit_to(1, text));
+  EXPECT_EQ(endpoint->t_sndmudata(units), units.size());
+  EXPECT_EQ(messages().size(), 3U) << "no more than a batch";
+  text.resize(65488);
+  units.assign(4, unit_to(1, text));
+  EXPECT_EQ(error_of(endpoint->t_sndmudata(units)), TBADDATA) << "above the TSDU";
+}
+
+TEST_F(SendSegments, WithPartsOrStrangeNamesEachCrossesAlone) {
+  std::string text = "aa";
+  std::vector<t_unitdata> units(4, unit_to(1, text));
+  const t_iovec part{reinterpret_cast<std::byte*>(text.data()), text.size()};
+  const std::vector<std::span<const t_iovec>> parts(units.size(), std::span(&part, 1));
+  EXPECT_EQ(endpoint->t_sndmvudata(units, parts), units.size());
+  EXPECT_EQ(messages(), Texts(4, "1/0: aa"));
+  std::string nowhere = "nowhere";
+  for (t_unitdata& unit : units) {
+    unit.addr = in(nowhere);
+  }
+  EXPECT_EQ(endpoint->t_sndmudata(units), units.size());
+  EXPECT_EQ(sent(), Texts(4, "nowhere: aa"));
+}
+
+TEST_F(SendSegments, HeedFlowControl) {
   std::string text = "onetwo";
+  const t_unitdata unit = unit_to(1, text);
   const t_iovec part{std::as_writable_bytes(std::span(text)).data(), text.size()};
   provider->stalled = true;
   EXPECT_EQ(error_of(endpoint->t_sndsudata(unit, std::span(&part, 1), 3)), 0);
