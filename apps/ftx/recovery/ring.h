@@ -26,12 +26,14 @@ class Ring {
   [[nodiscard]] T& front() { return (*this)[0]; }
   [[nodiscard]] T& back() { return (*this)[size_ - 1]; }
 
-  void push(const T& value) {
+  void push(const T& value) { push() = value; }
+  /// Adds one whose value is the caller's to set: what it holds is of an earlier one, or of none. A value that is made
+  /// elsewhere would be read before its stores are done.
+  [[nodiscard]] T& push() {
     if (size_ == slots_.size()) {
       grow();
     }
-    slots_[(head_ + size_) & (slots_.size() - 1)] = value;
-    ++size_;
+    return slots_[(head_ + size_++) & (slots_.size() - 1)];
   }
 
   /// REQUIRES: not empty.

@@ -17,7 +17,14 @@ void SentAdus::on_sent(const AduName& adu, TimePoint now, bool application_limit
   }
   const std::uint32_t bytes = payload_bytes.value_or(adu.length);
   sent_bytes_ += bytes;
-  entries_.push({adu, sent_bytes_, now, bytes, 0, false, limited_to_ > 0});
+  Entry& entry = entries_.push();
+  entry.adu = adu;
+  entry.sent_bytes = sent_bytes_;
+  entry.sent_at = now;
+  entry.payload_bytes = bytes;
+  entry.copies = 0;
+  entry.resolved = false;
+  entry.application_limited = limited_to_ > 0;
 }
 
 void SentAdus::on_copy_sent(std::uint64_t sequence, TimePoint now, bool application_limited,

@@ -83,11 +83,16 @@ class Burst {
   /// Where the next header goes; holds control_bytes_max unless full().
   [[nodiscard]] Bytes header_room() { return Bytes(headers_).subspan(header_bytes_); }
   /// REQUIRES: !full(); the header begins where header_room() does.
-  void add(const Outgoing& datagram) {
-    SLUICE_REQUIRE(!full() && datagram.header.data() == header_room().data());
-    datagrams_[count_++] = datagram;
-    header_bytes_ += datagram.header.size();
-    payload_bytes_ += datagram.payload.size();
+  void add(const Outgoing& datagram) { add(datagram.to, datagram.header, datagram.payload); }
+  /// By its parts: a whole one, made just before, would be read before its stores are done.
+  void add(const Peer& to, ConstBytes header, ConstBytes payload) {
+    SLUICE_REQUIRE(!full() && header.data() == header_room().data());
+    Outgoing& next = datagrams_[count_++];
+    next.to = to;
+    next.header = header;
+    next.payload = payload;
+    header_bytes_ += header.size();
+    payload_bytes_ += payload.size();
   }
 
   /// What has not been sent.

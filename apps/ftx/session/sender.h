@@ -196,8 +196,9 @@ class Sender {
     return path_mtu_ || compressor_ || options_.delta ? adu_bytes_unit : adu_bytes_;
   }
   [[nodiscard]] std::optional<Outgoing> next_adu(TimePoint now, Bytes header);
+  [[nodiscard]] ConstBytes data_header(const Data& data, Bytes header);
+  [[nodiscard]] ConstBytes data_payload(ConstBytes header, ConstBytes payload);
   /// `copy_of`: the sequence that carries this ADU already, 0: none that is open.
-  [[nodiscard]] Outgoing make_data(const Data& data, ConstBytes payload, Bytes header);
   [[nodiscard]] Outgoing put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header,
                              std::uint64_t copy_of = 0);
   [[nodiscard]] std::optional<AduName> next_repair();

@@ -274,7 +274,8 @@ void Sender::plan_copies(TimePoint now, std::uint64_t sequence, int left) {
 }
 
 Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header, std::uint64_t copy_of) {
-  const Outgoing datagram = make_data({stamp(now), adu.name, repair, adu.compressed}, adu.payload, header);
+  const ConstBytes written = data_header({stamp(now), adu.name, repair, adu.compressed}, header);
+  const Outgoing datagram{options_.peer, written, data_payload(written, adu.payload)};
   delivery_sampler_.on_sent(now, sent_adus_);
   const bool application_limited = std::exchange(application_limited_, false);
   const auto payload_bytes = static_cast<std::uint32_t>(adu.payload.size());
@@ -296,11 +297,15 @@ Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, B
   return datagram;
 }
 
-/// Sealed where the session is. Writes to `header`, and borrows the payload.
-Outgoing Sender::make_data(const Data& data, ConstBytes payload, Bytes header) {
+/// Written to the beginning of `header`.
+ConstBytes Sender::data_header(const Data& data, Bytes header) {
   envelope_.flags = protection_ ? protection_->flags() : std::uint16_t{0};
-  const ConstBytes written = header.first(emit_data_header(envelope_, data, header));
-  return {options_.peer, written, protection_ ? seal(written, payload) : payload};
+  return header.first(emit_data_header(envelope_, data, header));
+}
+
+/// What goes behind it: `payload`, sealed where the session is.
+ConstBytes Sender::data_payload(ConstBytes header, ConstBytes payload) {
+  return protection_ ? seal(header, payload) : payload;
 }
 
 /// Keys change long before they are used up; if OpenSSL fails all the same, what is sent does not open at the other

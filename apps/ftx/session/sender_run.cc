@@ -25,19 +25,19 @@ std::uint64_t Sender::window_room(std::uint64_t payload_bytes) const {
 /// before a new one.
 void Sender::add_run(TimePoint now, Burst& burst) {
   const AduScheduler::Run run = scheduler_->run(window_room(adu_bytes_now_));
-  AduName name = run.first;
-  Stamp next = stamp(now);
+  Data data{.stamp = stamp(now), .adu = run.first};
   std::uint64_t count = 0;
   for (ConstBytes left = run.payloads; !left.empty() && !burst.full() && now >= congestion_.next_send(); ++count) {
-    const Outgoing datagram = make_data({.stamp = next, .adu = name}, left.first(name.length), burst.header_room());
-    burst.add(datagram);
+    const ConstBytes header = data_header(data, burst.header_room());
+    const ConstBytes payload = data_payload(header, left.first(data.adu.length));
+    burst.add(options_.peer, header, payload);
     application_limited_ |= !std::exchange(window_limited_, false) && congestion_.behind(now);
-    sent_adus_.on_sent(name, now, std::exchange(application_limited_, false));
-    congestion_.on_sent(now, datagram.size());
-    left = left.subspan(name.length);
-    name.offset += name.length;
-    ++next.sequence;
-    ++next.behind;
+    sent_adus_.on_sent(data.adu, now, std::exchange(application_limited_, false));
+    congestion_.on_sent(now, header.size() + payload.size());
+    left = left.subspan(data.adu.length);
+    data.adu.offset += data.adu.length;
+    ++data.stamp.sequence;
+    ++data.stamp.behind;
   }
   scheduler_->sent_of_run(count);
   window_limited_since_report_ |= congestion_window_is_full();
