@@ -19,9 +19,9 @@
 //   stack_shared   as stack, without an Ethernet address of its own: the kernel's IP, which remains on the device, then
 //                  looks at each of our frames, too, before it drops it
 //   tli            as stack, t_sndudata and t_rcvudata of one
-//   batch          as stack, on a fused path, by t_sndmudata and t_rcvmudata of 32. What is sent crosses the stack as
-//   one
-//                  message, which is split above the device (offload = false): every frame is alone on the wire
+//   batch          as stack, on a fused path, by t_sndmudata and t_rcvmudata of 32. They cross the stack as one
+//   message,
+//                  which is split above the device (offload = false): every frame is alone on the wire
 //   batch_shared   as batch, with the device's own Ethernet address
 //   frames         no stack: what any stack over packet sockets pays. Headers are made once; sendmmsg of 32 takes the
 //                  payload from the user's memory, and it is copied to the user's memory out of a PacketRing. Nothing
