@@ -165,7 +165,8 @@ static bool have_same_names(const t_unitdata& one, const t_unitdata& other) {
 std::size_t Endpoint::joined(std::span<const t_unitdata> units) {
   const t_unitdata& first = units.front();
   const std::size_t segment = content(first.udata).size();
-  if (!stream_->head().segments() || segment == 0 || !may_send(segment) || !read_names(first)) {
+  if (!stream_->head().segments() || segment == 0 || segment > segments_bytes_max || !may_send(segment) ||
+      !read_names(first)) {
     return 1;
   }
   std::size_t count = 1;

@@ -214,13 +214,15 @@ TEST_F(SendMany, StopsWhereTheProviderIsFullAndCountsWhatWent) {
 /// Where everybody in the stream is made for several data units in one message.
 class SendSegments : public SendMany {
  protected:
-  SendSegments() {
+  SendSegments() { open_segments(65487); }
+
+  void open_segments(std::int32_t tsdu) {
     struct Segments : Provider {
       [[nodiscard]] bool handles_segments() const override { return true; }
     };
     auto made = std::make_unique<Segments>();
     provider = made.get();
-    provider->info.tsdu_size = 65487;
+    provider->info.tsdu_size = tsdu;
     provider->info.provider_flag = tpi::SENDZERO;
     HeadOptions options;
     options.segments = true;
@@ -244,7 +246,7 @@ class SendSegments : public SendMany {
       unit.opt = {
           .maxlen = 0, .len = wire::network::Sending{.hop_limit = hop_limit}.encode(options), .buf = options.data()};
     }
-    unit.udata = {.maxlen = 0, .len = text.size(), .buf = reinterpret_cast<std::byte*>(text.data())};
+    unit.udata = in(text);
     return unit;
   }
   /// What the provider has got: "HOST/HOPS: DATA", in front of it "SEGMENT*" where the data is that of several units.
@@ -310,6 +312,15 @@ TEST_F(SendSegments, WhatIsJoinedIsBounded) {
   text.resize(65488);
   units.assign(4, unit_to(1, text));
   EXPECT_EQ(error_of(endpoint->t_sndmudata(units)), TBADDATA) << "above the TSDU";
+}
+
+/// The largest datagram over IPv4 is larger than what segments may be together.
+TEST_F(SendSegments, WhatIsTooLargeForSegmentsCrossesAlone) {
+  open_segments(65507);
+  std::string text(65507, 'x');
+  const std::vector<t_unitdata> units(5, unit_to(1, text));
+  EXPECT_EQ(endpoint->t_sndmudata(units), units.size());
+  EXPECT_EQ(messages(), Texts(5, "1/0: " + text));
 }
 
 TEST_F(SendSegments, WithPartsOrStrangeNamesEachCrossesAlone) {
