@@ -156,29 +156,28 @@ inline Outcome<> Endpoint::add_request(const t_unitdata& unitdata, std::size_t s
 
 /// Whether both go to one place in one way.
 static bool have_same_names(const t_unitdata& one, const t_unitdata& other) {
-  return std::ranges::equal(content(one.addr), content(other.addr)) &&
-         std::ranges::equal(content(one.opt), content(other.opt));
+  const auto text_of = [](const netbuf& name) { return as_text(content(name)); };
+  return text_of(one.addr) == text_of(other.addr) && text_of(one.opt) == text_of(other.opt);
 }
 
 /// How many of `units`, from the first on, cross as one message: as many as t_sndsudata() could send together, where
 /// that is worth it.
 std::size_t Endpoint::joined(std::span<const t_unitdata> units) {
   const t_unitdata& first = units.front();
-  const std::size_t segment = content(first.udata).size();
-  if (!stream_->head().segments() || segment == 0 || segment > segments_bytes_max || !may_send(segment) ||
-      !read_names(first)) {
+  const std::size_t segment = first.udata.len;
+  if (!stream_->head().segments() || segment == 0 || segment > segments_bytes_max || !may_send(segment)) {
     return 1;
   }
   std::size_t count = 1;
   std::size_t size = segment;
   for (std::size_t last = segment; last == segment && count < units.size(); ++count) {
-    last = content(units[count].udata).size();
+    last = units[count].udata.len;
     if (last == 0 || last > segment || last > segments_bytes_max - size || !have_same_names(units[count], first)) {
       break;
     }
     size += last;
   }
-  return count < joined_units_min ? 1 : count;
+  return count >= joined_units_min && read_names(first) ? count : 1;
 }
 
 /// Sends `units`, with the data that `data_of(at, end)` gives: of how many units from `at` on, their size, and where
