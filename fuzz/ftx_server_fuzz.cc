@@ -22,6 +22,7 @@ using namespace sluice::ftx::test;
 
 constexpr std::uint64_t seed = 1;
 constexpr std::uint64_t connection = 42;
+constexpr std::size_t connection_at = 3;
 constexpr std::size_t offer_cookie_at = envelope_bytes;
 
 class Harness {
@@ -72,11 +73,11 @@ class Harness {
   void deliver(int operation, Content bytes) {
     if (operation != 0 && bytes.size() >= envelope_bytes) {
       store_big_endian<std::uint8_t>(bytes.data(), protocol_version);
-      store_big_endian<std::uint32_t>(bytes.data() + 4, 1);
-      store_big_endian<std::uint64_t>(bytes.data() + 8, connection + std::to_integer<std::uint64_t>(bytes[8]) % 3);
+      store_big_endian<std::uint64_t>(bytes.data() + connection_at,
+                                      connection + std::to_integer<std::uint64_t>(bytes[connection_at]) % 3);
     }
     if (operation == 3 && bytes.size() >= offer_cookie_at + cookie_bytes) {
-      const auto id = load_big_endian<std::uint64_t>(bytes.data() + 8);
+      const auto id = load_big_endian<std::uint64_t>(bytes.data() + connection_at);
       const Cookie cookie = jar_.issue(now_, peer_, id);
       std::copy(cookie.begin(), cookie.end(), bytes.begin() + offer_cookie_at);
     }
@@ -95,12 +96,11 @@ class Harness {
   void seal_and_deliver(Content bytes) {
     Protection& protection = this->protection();
     store_big_endian<std::uint8_t>(bytes.data(), protocol_version);
-    store_big_endian<std::uint32_t>(bytes.data() + 4, 1);
-    store_big_endian<std::uint64_t>(bytes.data() + 8, protection.connection());
+    store_big_endian<std::uint64_t>(bytes.data() + connection_at, protection.connection());
     const bool data = bytes[1] == static_cast<std::byte>(Kind::data);
     if (data && bytes.size() >= data_header_bytes) {
-      const int own = load_big_endian<std::uint16_t>(bytes.data() + 2) & (flag_repair | flag_compressed);
-      store_big_endian(bytes.data() + 2, static_cast<std::uint16_t>(protection.flags() | own));
+      const int own = load_big_endian<std::uint8_t>(bytes.data() + 2) & (flag_repair | flag_compressed);
+      store_big_endian(bytes.data() + 2, static_cast<std::uint8_t>(protection.flags() | own));
       const Content payload(bytes.begin() + data_header_bytes, bytes.end());
       bytes.resize(bytes.size() + tag_bytes);
       SLUICE_REQUIRE(protection.seal_payload(ConstBytes(bytes).first(data_header_bytes), payload,
@@ -162,7 +162,7 @@ class Harness {
   void offer_manifest(std::uint64_t id, std::uint8_t update, std::uint32_t entries, std::uint64_t content_bytes,
                       ConstBytes manifest) {
     constexpr std::uint32_t slot_bytes = 256;
-    const Envelope envelope{Kind::offer, 0, 1, id};
+    const Envelope envelope{Kind::offer, 0, id};
     Content out(2000);
     Offer offer{
         .cookie = jar_.issue(now_, peer_, id), .total_bytes = content_bytes, .adu_bytes = slot_bytes, .files = entries};
@@ -173,7 +173,7 @@ class Harness {
     std::uint64_t sequence = 1;
     for (std::uint64_t at = 0; at < manifest.size(); ++sequence) {
       const ConstBytes part = manifest.subspan(at, std::min<std::size_t>(manifest.size() - at, 4 * slot_bytes));
-      const Data data{{sequence, 1, 1, 0}, {manifest_file, static_cast<std::uint32_t>(part.size()), at}, false};
+      const Data data{{sequence, 0, 1}, {manifest_file, static_cast<std::uint32_t>(part.size()), at}, false};
       const std::size_t header = emit_data_header(envelope, data, out);
       std::ranges::copy(part, out.begin() + static_cast<std::ptrdiff_t>(header));
       server_.receive(now_, ConstBytes(out).first(header + part.size()), peer_);

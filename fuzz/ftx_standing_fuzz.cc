@@ -100,7 +100,7 @@ class Harness {
     control.cookie = jar_.issue(now_, peer, connection);
     control.bytes = reader.rest().first(std::min(reader.rest().size(), ControlStream::segment_bytes_max));
     Content out(control_bytes_max);
-    const std::size_t size = emit_control({Kind::control, 0, 1, connection}, control, out);
+    const std::size_t size = emit_control({Kind::control, 0, connection}, control, out);
     server_.receive(now_, ConstBytes(out).first(size), peer);
   }
 

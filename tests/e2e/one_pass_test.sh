@@ -3,7 +3,7 @@
 # How often each payload byte is touched: what the touch counters of both sides of an `ftx` run over veth read is what
 # `sluice explain` says of the stack, layered and fused. Over `packet` that is, fused, one load and one store on either
 # side. So they are encrypted, below a program that seals (--sealed): another load and store where payloads are sealed,
-# and none where they are opened, since that happens in the receiver's pass. The counters include headers: 56 bytes of ADU header, which are copied in front of the payload and again into the
+# and none where they are opened, since that happens in the receiver's pass. The counters include headers: 32 bytes of ADU header, which are copied in front of the payload and again into the
 # frame, and 42 of UDP, IP and Ethernet, in datagrams of 1472 bytes; so a share above is expected, and nothing below.
 source "$(dirname "$0")/common.sh"
 two_hosts

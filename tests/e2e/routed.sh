@@ -77,8 +77,8 @@ check() {  # NAME BYTES
   expect "$1: nothing is fragmented" no_fragments "$1"
   expect "$1: data goes in packets of $2 bytes" mostly "$1" "$2"
 }
-# The payload of a DATA is a multiple of 16, behind 56 bytes of ours.
-packet() { echo $(( ($1 - $2 - 56) / 16 * 16 + 56 + $2 )); }
+# The payload of a DATA is a multiple of 16, behind 32 bytes of ours.
+packet() { echo $(( ($1 - $2 - 32) / 16 * 16 + 32 + $2 )); }
 
 received() { ip -n $NS_B -s link show veth0 | awk '/RX:/ { getline; print $1 }'; }
 largest_before() { awk '$1 > 8000' "$1.packets" | wc -l; }

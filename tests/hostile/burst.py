@@ -61,7 +61,7 @@ class Cookie:
     @staticmethod
     def number(reply):
         if reply.kind == "udp" and len(reply.body) > 16 and reply.body[1] == ftx.COOKIE:
-            return struct.unpack_from("!Q", reply.body, 8)[0]
+            return struct.unpack_from("!Q", reply.body, 3)[0]
         return None
 
     @staticmethod

@@ -41,12 +41,12 @@ class Client:
                 answer = self.socket.recv(2000)
             except OSError:
                 return
-            kind, connection = answer[1], struct.unpack_from("!Q", answer, 8)[0]
+            kind, connection = answer[1], struct.unpack_from("!Q", answer, 3)[0]
             self.reports += kind == ftx.REPORT
             self.errors += kind == ftx.ERROR
             if kind == ftx.COOKIE:
                 files = 100000 if self.kind == "lists" else 1
-                self.send(ftx.offer(connection, answer[28:52], files, files * 270))
+                self.send(ftx.offer(connection, answer[23:47], files, files * 270))
 
     def act(self):
         self.receive()

@@ -57,7 +57,7 @@ FarSide::FarSide(bool sealed, StartDirection direction, const std::string& path)
   StartRequest request;
   request.secret = Secret(secret);
   request.direction = direction;
-  request.session_version = 2;
+  request.session_version = protocol_version;
   request.idle_timeout_ms = idle_timeout_ms;
   request.program = "liar";
   request.paths = {direction == StartDirection::push ? path : "a.bin"};

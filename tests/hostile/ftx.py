@@ -3,11 +3,11 @@
 import struct
 
 HELLO, COOKIE, OFFER, DATA, PROBE, REPORT, ERROR, CLOSE = range(1, 9)
-MANIFEST, DIGESTS = 0xFFFFFFFF, 0xFFFFFFFE
+MANIFEST, DIGESTS = 0xFFFFFF, 0xFFFFFE
 
 
-def envelope(kind, connection, version=2, flags=0, transfer=1):
-    return struct.pack("!BBHIQ", version, kind, flags, transfer, connection)
+def envelope(kind, connection, version=3, flags=0):
+    return struct.pack("!BBBQ", version, kind, flags, connection)
 
 
 def hello(connection, nonce=1, adu_bytes=1408, **fields):
@@ -15,7 +15,7 @@ def hello(connection, nonce=1, adu_bytes=1408, **fields):
 
 
 def is_cookie(datagram, connection):
-    return len(datagram) == 52 and datagram[1] == COOKIE and datagram[8:16] == struct.pack("!Q", connection)
+    return len(datagram) == 47 and datagram[1] == COOKIE and datagram[3:11] == struct.pack("!Q", connection)
 
 
 def offer(connection, cookie=bytes(24), files=1, list_bytes=30, total_bytes=1000, adu_bytes=1408, update=0, path=b"",
@@ -26,12 +26,12 @@ def offer(connection, cookie=bytes(24), files=1, list_bytes=30, total_bytes=1000
 
 
 def stamp(sequence):
-    return struct.pack("!QQII", sequence, 1, 1, 0)
+    return sequence.to_bytes(6, "big") + bytes(3) + b"\x01"
 
 
-def data(connection, sequence=1, offset=0, file=MANIFEST, payload=bytes(1408), length=None, **fields):
-    length = len(payload) if length is None else length
-    return envelope(DATA, connection, **fields) + stamp(sequence) + struct.pack("!QII", offset, file, length) + payload
+def data(connection, sequence=1, offset=0, file=MANIFEST, payload=bytes(1408), length_less_1=0, **fields):
+    return (envelope(DATA, connection, **fields) + stamp(sequence) + (offset // 16).to_bytes(6, "big") +
+            file.to_bytes(3, "big") + struct.pack("!H", length_less_1) + payload)
 
 
 def probe(connection, sequence=1, **fields):
@@ -40,7 +40,7 @@ def probe(connection, sequence=1, **fields):
 
 def report(connection, ranges=(), count=None, phase=1, **fields):
     return envelope(REPORT, connection, **fields) + struct.pack(
-        "!BBHI9Q", phase, 0, len(ranges) if count is None else count, 131072, 1 << 20, 9, 1, 9, 0, 0, 0, 0, 0) + \
+        "!BBHI8Q", phase, 0, len(ranges) if count is None else count, 131072, 1 << 20, 9, 1, 9, 0, 0, 0, 0) + \
         b"".join(struct.pack("!QI", *one) for one in ranges)
 
 

@@ -11,6 +11,7 @@ import sys
 import time
 
 import frames as f
+import ftx
 
 V4, V6 = f.address("10.77.0.12"), f.address("fd00:77::12")
 PEER4 = f.address("10.77.0.1")
@@ -139,10 +140,9 @@ def throw_datagrams(address, port, seed):
 
     def datagram():
         kind = rng.randint(0, 9)
-        envelope = struct.pack("!BBHIQ", rng.choice((1, 1, 1, 1, 0, 2)), kind, rng.choice((0, 0, 1, 7)), rng.getrandbits(32),
-                               rng.getrandbits(64))
+        envelope = ftx.envelope(kind, rng.getrandbits(64), rng.choice((3, 3, 3, 3, 0, 2)), rng.choice((0, 0, 1, 7)))
         if kind == 1 and rng.random() < 0.5:  # a HELLO as it should be: it asks for a cookie, and no more comes of it
-            return struct.pack("!BBHIQQI", 1, 1, 0, 1, rng.getrandbits(64), rng.getrandbits(64), 1408).ljust(1200, b"\0")
+            return ftx.hello(rng.getrandbits(64), rng.getrandbits(64))
         return rng.choice((envelope, b"")) + rng.randbytes(rng.choice((0, 8, 40, rng.randint(0, 1400))))
 
     def throw():

@@ -144,7 +144,6 @@ void Liar::note(const Heard& heard) {
   }
   if (stamp && stamp->sequence > highest) {
     highest = stamp->sequence;
-    echo_ns = stamp->sent_at_ns;
   }
 }
 
@@ -182,13 +181,13 @@ void Liar::greet() {
 
 void Liar::offer(const Offer& message) { control(emit_offer(envelope, message, out)); }
 
-Stamp Liar::next_stamp() { return {++sequence, now_ns(), 1000, 0}; }
+Stamp Liar::next_stamp() { return {++sequence, 0, 1000}; }
 
-void Liar::data(const AduName& adu, ConstBytes payload, std::optional<Stamp> stamp, std::uint16_t more_flags,
+void Liar::data(const AduName& adu, ConstBytes payload, std::optional<Stamp> stamp, std::uint8_t more_flags,
                 bool compressed) {
   Envelope here = envelope;
   here.kind = Kind::data;
-  here.flags = static_cast<std::uint16_t>((protection ? protection->flags() : 0) | more_flags);
+  here.flags = static_cast<std::uint8_t>((protection ? protection->flags() : 0) | more_flags);
   const std::size_t header = emit_data_header(here, {stamp ? *stamp : next_stamp(), adu, false, compressed}, out);
   if (protection) {
     SLUICE_REQUIRE(protection->seal_payload(ConstBytes(out).first(header), payload,
@@ -309,7 +308,6 @@ Report Liar::honest_report(Phase phase) const {
   message.from = 1;
   message.to = highest;
   message.received_bytes = received_bytes;
-  message.echo_ns = echo_ns;
   message.clock_ns = now_ns();
   return message;
 }

@@ -51,7 +51,7 @@ class Liar {
   /// The address is validated by a COOKIE where the session is not sealed.
   void greet();
   void offer(const Offer& message);
-  void data(const AduName& adu, ConstBytes payload, std::optional<Stamp> stamp = {}, std::uint16_t more_flags = 0,
+  void data(const AduName& adu, ConstBytes payload, std::optional<Stamp> stamp = {}, std::uint8_t more_flags = 0,
             bool compressed = false);
   void probe(Stamp stamp);
   [[nodiscard]] Stamp next_stamp();
@@ -77,7 +77,7 @@ class Liar {
   [[nodiscard]] Report honest_report(Phase phase) const;
   void report(const Report& message) { control(emit_report(envelope, message, out)); }
 
-  Envelope envelope{Kind::hello, 0, 1, 0x1122334455667788};
+  Envelope envelope{Kind::hello, 0, 0x1122334455667788};
   std::optional<Protection> protection;
   Content out = Content(70'000);
   Content list;      // the manifest as it is sent
@@ -88,7 +88,7 @@ class Liar {
   std::uint64_t sequence = 0;
 
   std::optional<Offer> offered;  // its path is not kept
-  std::uint64_t highest = 0, received_bytes = 0, echo_ns = 0, datagrams = 0, errors = 0, closes = 0;
+  std::uint64_t highest = 0, received_bytes = 0, datagrams = 0, errors = 0, closes = 0;
 
  private:
   void note(const Heard& heard);

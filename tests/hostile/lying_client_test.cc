@@ -112,13 +112,6 @@ const std::vector<ClientLie>& client_lies() {
        }},
       {"BeginsWithNothing", rule_cookie,
        [](TlsLiar& liar) { liar.greet(), liar.segment(0, {}), expect_silence(liar); }},
-      {"AnotherTransfer", rule_envelope,
-       [](TlsLiar& liar) {
-         liar.greet();
-         liar.liar.envelope.transfer = 2;
-         liar.segment(0, liar.handshake.take_output());
-         expect_silence(liar);
-       }},
       {"NoSuchCipher", "`cipher`, the client's choice for the session (1 AES-128-GCM, 2 ChaCha20-Poly1305)",
        [](TlsLiar& liar) {
          liar.greet();

@@ -364,8 +364,8 @@ std::expected<void, Failure> FileSource::add_entry(FileEntry entry, const struct
   }
   manifest_bytes_ += entry_bytes(entry, index > 0 ? entries_.back().metadata : Shared<Metadata>()) +
                      (options_.select.digests ? digest_bytes : 0);
-  if (entry.size_bytes >= file_bytes_max || total_bytes_ >= file_bytes_max || index >= files_max ||
-      manifest_bytes_ > UINT32_MAX) {
+  if (entry.size_bytes >= file_bytes_max || entry.content_bytes() >= file_content_max ||
+      total_bytes_ >= file_bytes_max || index >= files_max || manifest_bytes_ > UINT32_MAX) {
     return std::unexpected(Failure{ExitCode::usage, "more than one transfer can carry: " + printable(operand.path)});
   }
   if (entry.parent == 0) {

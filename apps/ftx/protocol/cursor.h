@@ -21,6 +21,16 @@ class Reader {
     return field.size() == sizeof(T) ? load_big_endian<T>(field.data()) : T{0};
   }
 
+  std::uint32_t number24() {
+    const auto high = number<std::uint8_t>();
+    return std::uint32_t{high} << 16 | number<std::uint16_t>();
+  }
+
+  std::uint64_t number48() {
+    const auto high = number<std::uint16_t>();
+    return std::uint64_t{high} << 32 | number<std::uint32_t>();
+  }
+
   /// The next `count` bytes, or none at all when fewer remain.
   ConstBytes take(std::size_t count) {
     if (count > rest_.size()) {
@@ -54,6 +64,18 @@ class Writer {
     store_big_endian(out_.data() + used_, value);
     used_ += sizeof(T);
     return *this;
+  }
+
+  /// REQUIRES: value < 2^24.
+  Writer& number24(std::uint32_t value) {
+    SLUICE_REQUIRE(value >> 24 == 0);
+    return number(static_cast<std::uint8_t>(value >> 16)).number(static_cast<std::uint16_t>(value));
+  }
+
+  /// REQUIRES: value < 2^48.
+  Writer& number48(std::uint64_t value) {
+    SLUICE_REQUIRE(value >> 48 == 0);
+    return number(static_cast<std::uint16_t>(value >> 32)).number(static_cast<std::uint32_t>(value));
   }
 
   Writer& bytes(ConstBytes field) {

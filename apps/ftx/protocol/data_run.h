@@ -3,7 +3,7 @@
 
 // A run of DATA datagrams: of one size, each with the sequence and the ADU behind those of the one before, and all else
 // in their headers the same. A sender makes such runs of a burst, and they mostly arrive together; so a receiver parses
-// two headers of a run and compares the others.
+// one header of a run and compares the others.
 
 #include <cstddef>
 #include <span>

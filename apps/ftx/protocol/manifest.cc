@@ -138,7 +138,7 @@ bool numbers_hold(const FileEntry& entry) {
     case EntryKind::stream:
       return entry.size_bytes == 0 && entry.mtime_s == 0 && entry.mtime_ns == 0;
     case EntryKind::file:
-      return entry.size_bytes < file_bytes_max;
+      return entry.size_bytes < file_bytes_max && entry.content_bytes() < file_content_max;
     case EntryKind::packed:
       return entry.size_bytes <= packed_bytes_max;
     case EntryKind::link:

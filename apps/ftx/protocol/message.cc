@@ -2,6 +2,7 @@
 #include "apps/ftx/protocol/message.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <utility>
 
@@ -12,13 +13,13 @@
 namespace sluice::ftx {
 namespace {
 
-constexpr std::uint64_t sequence_max = std::uint64_t{1} << 62;
+constexpr std::size_t flags_at = 2;
+static_assert(compressed_adu_bytes_max - 1 <= UINT16_MAX);
 
 Writer start(const Envelope& envelope, Kind kind, Bytes out, int own_flags = 0) {
   Writer writer(out);
-  const auto flags = static_cast<std::uint16_t>((envelope.flags & (flag_sealed | flag_key_phase)) | own_flags);
-  writer.number(protocol_version).number(static_cast<std::uint8_t>(kind)).number(flags);
-  writer.number(envelope.transfer).number(envelope.connection);
+  const auto flags = static_cast<std::uint8_t>((envelope.flags & (flag_sealed | flag_key_phase)) | own_flags);
+  writer.number(protocol_version).number(static_cast<std::uint8_t>(kind)).number(flags).number(envelope.connection);
   return writer;
 }
 
@@ -45,26 +46,33 @@ bool holds_entries(std::uint64_t bytes, std::uint64_t files) {
   return bytes >= files * entry_bytes_min && bytes <= files * entry_bytes_max + deletion_bytes_max;
 }
 
+/// In microseconds. Needs 35 bits.
+std::uint64_t decode_round_trip(std::uint8_t code) {
+  return code < 8 ? code : std::uint64_t{8U + code % 8} << (code / 8 - 1);
+}
+
+// A round trip is a floating-point number without a sign: a mantissa of three bits, whose leading one is not stored,
+// and an exponent of five. Below 16 us it is exact.
+std::uint8_t encode_round_trip(std::uint64_t microseconds) {
+  microseconds = std::min(microseconds, decode_round_trip(UINT8_MAX));
+  const int exponent = std::max(static_cast<int>(std::bit_width(microseconds)) - 4, 0);
+  const std::uint64_t half = (std::uint64_t{1} << exponent) / 2;  // may carry into the exponent, as it should
+  return static_cast<std::uint8_t>(static_cast<std::uint64_t>(8 * exponent) + ((microseconds + half) >> exponent));
+}
+
 Stamp read_stamp(Reader& reader) {
   Stamp stamp;
-  stamp.sequence = reader.number<std::uint64_t>();
-  stamp.sent_at_ns = reader.number<std::uint64_t>();
-  stamp.round_trip_us = reader.number<std::uint32_t>();
-  stamp.behind = reader.number<std::uint32_t>();
+  stamp.sequence = reader.number48();
+  stamp.behind = reader.number24();
+  stamp.round_trip_us = decode_round_trip(reader.number<std::uint8_t>());
   return stamp;
 }
 
 void write_stamp(Writer& writer, const Stamp& stamp) {
-  writer.number(stamp.sequence).number(stamp.sent_at_ns).number(stamp.round_trip_us).number(stamp.behind);
+  writer.number48(stamp.sequence).number24(stamp.behind).number(encode_round_trip(stamp.round_trip_us));
 }
 
-bool is_stamp(const Stamp& stamp) {
-  return stamp.sequence >= 1 && stamp.sequence < sequence_max && stamp.behind < stamp.sequence;
-}
-
-/// Threat: a few bytes that stand for gigabytes. And lists of names and digests are never compressed, so that no length
-/// tells of them (docs/security.md).
-bool may_be_compressed(const AduName& adu) { return adu.length <= compressed_adu_bytes_max && !is_list(adu.file); }
+bool is_stamp(const Stamp& stamp) { return stamp.sequence >= 1 && stamp.behind < stamp.sequence; }
 
 /// True when the ranges are in ascending order, disjoint, not empty and within from..to.
 bool ranges_in_order(const Report& report) {
@@ -107,8 +115,7 @@ std::optional<Envelope> parse_envelope(ConstBytes datagram) {
   const auto version = reader.number<std::uint8_t>();
   const auto kind = reader.number<std::uint8_t>();
   Envelope envelope;
-  envelope.flags = reader.number<std::uint16_t>();
-  envelope.transfer = reader.number<std::uint32_t>();
+  envelope.flags = reader.number<std::uint8_t>();
   envelope.connection = reader.number<std::uint64_t>();
   if (!reader.ok() || version != protocol_version) {
     return std::nullopt;
@@ -203,33 +210,36 @@ std::optional<Data> parse_data(ConstBytes datagram, std::size_t datagram_bytes) 
   Reader reader = body(datagram);
   Data data;
   data.stamp = read_stamp(reader);
-  data.adu.offset = reader.number<std::uint64_t>();
-  data.adu.file = reader.number<std::uint32_t>();
-  data.adu.length = reader.number<std::uint32_t>();
+  data.adu.offset = reader.number48() * adu_bytes_unit;
+  data.adu.file = reader.number24();
+  const auto length_less_1 = reader.number<std::uint16_t>();
   if (!reader.ok() || !is_stamp(data.stamp)) {
     return std::nullopt;
   }
-  if (data.adu.length == 0 || data.adu.offset >= file_bytes_max) {
+  const auto flags = load_big_endian<std::uint8_t>(datagram.data() + flags_at);
+  const std::size_t framing = data_header_bytes + ((flags & flag_sealed) != 0 ? tag_bytes : 0);
+  if (datagram_bytes <= framing || datagram_bytes - framing > adu_bytes_max) {
     return std::nullopt;
   }
-  const auto flags = load_big_endian<std::uint16_t>(datagram.data() + 2);
-  const std::size_t behind = data_header_bytes + ((flags & flag_sealed) != 0 ? tag_bytes : 0);
-  if (datagram_bytes <= behind || datagram_bytes - behind > data.adu.length) {
-    return std::nullopt;
-  }
-  data.payload_bytes = static_cast<std::uint32_t>(datagram_bytes - behind);
+  data.payload_bytes = static_cast<std::uint32_t>(datagram_bytes - framing);
   data.repair = (flags & flag_repair) != 0;
   data.compressed = (flags & flag_compressed) != 0;
-  return data.compressed == (data.payload_bytes < data.adu.length) && (!data.compressed || may_be_compressed(data.adu))
-             ? std::optional(data)
-             : std::nullopt;
+  data.adu.length = data.compressed ? length_less_1 + 1U : data.payload_bytes;
+  // Threat: a few bytes that stand for gigabytes: 16 bits bound the length. And lists of names and digests are never
+  // compressed, so that no length tells of them (docs/security.md).
+  const bool fits =
+      data.compressed ? data.payload_bytes < data.adu.length && !is_list(data.adu.file) : length_less_1 == 0;
+  return fits ? std::optional(data) : std::nullopt;
 }
 
 std::size_t emit_data_header(const Envelope& envelope, const Data& data, Bytes out) {
+  SLUICE_REQUIRE(data.adu.offset % adu_bytes_unit == 0 &&
+                 (!data.compressed || data.adu.length <= compressed_adu_bytes_max));
   Writer writer =
       start(envelope, Kind::data, out, (data.repair ? flag_repair : 0) | (data.compressed ? flag_compressed : 0));
   write_stamp(writer, data.stamp);
-  return writer.number(data.adu.offset).number(data.adu.file).number(data.adu.length).size();
+  writer.number48(data.adu.offset / adu_bytes_unit).number24(data.adu.file);
+  return writer.number(static_cast<std::uint16_t>(data.compressed ? data.adu.length - 1 : 0)).size();
 }
 
 std::optional<Stamp> parse_probe(ConstBytes datagram) {
@@ -256,7 +266,7 @@ std::optional<Report> parse_report(ConstBytes datagram) {
   report.range_count = reader.number<std::uint16_t>();
   report.window_adus = reader.number<std::uint32_t>();
   for (std::uint64_t* field : {&report.credit_bytes, &report.highest, &report.from, &report.to, &report.received_bytes,
-                               &report.out_of_order, &report.echo_ns, &report.held_ns, &report.clock_ns}) {
+                               &report.out_of_order, &report.held_ns, &report.clock_ns}) {
     *field = reader.number<std::uint64_t>();
   }
   if (!reader.ok() || reserved != 0 || report.range_count > Report::ranges_max) {
@@ -282,7 +292,7 @@ std::size_t emit_report(const Envelope& envelope, const Report& report, Bytes ou
       .number(report.from)
       .number(report.to)
       .number(report.received_bytes);
-  writer.number(report.out_of_order).number(report.echo_ns).number(report.held_ns).number(report.clock_ns);
+  writer.number(report.out_of_order).number(report.held_ns).number(report.clock_ns);
   for (std::size_t i = 0; i < report.range_count; ++i) {
     writer.number(report.missing[i].first).number(report.missing[i].count);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The datagrams of the ftx protocol, version 2: values, and their parse and emit functions. docs/formats/ftx.md has
+// The datagrams of the ftx protocol, version 3: values, and their parse and emit functions. docs/formats/ftx.md has
 // the grammar. A parse function checks everything that it can check without knowing the transfer. No sum of two fields
 // of a parsed value overflows. No parse function allocates but those of CHANGES and SIGN.
 //
@@ -23,21 +23,21 @@
 
 namespace sluice::ftx {
 
-inline constexpr std::uint8_t protocol_version = 2;
+inline constexpr std::uint8_t protocol_version = 3;
 
 /// The size of the largest control message, which every endpoint must carry. HELLO is padded to exactly this size, so
 /// no answer to an unvalidated address is larger than the datagram it answers.
 inline constexpr std::size_t control_bytes_max = 1200;
 
-inline constexpr std::size_t envelope_bytes = 16;
-inline constexpr std::size_t data_header_bytes = 56;
-inline constexpr std::size_t probe_bytes = 40;
+inline constexpr std::size_t envelope_bytes = 11;
+inline constexpr std::size_t data_header_bytes = 32;
+inline constexpr std::size_t probe_bytes = 21;
 inline constexpr std::size_t tag_bytes = 16;   // behind what is sealed
 inline constexpr std::size_t seal_bytes = 24;  // what sealing adds to a control datagram: a number, a tag
 inline constexpr std::size_t cookie_bytes = 24;
 inline constexpr std::size_t error_text_bytes_max = 512;
 inline constexpr std::size_t path_bytes_max = 1024;
-inline constexpr std::size_t control_header_bytes = 49;  // of CONTROL, with its envelope
+inline constexpr std::size_t control_header_bytes = 44;  // of CONTROL, with its envelope
 inline constexpr std::uint32_t control_offset_max = 1U << 20;
 
 /// Payload bytes of a full ADU: a multiple of 16, so that a digest never straddles two ADUs. Those of an OFFER may be
@@ -51,19 +51,25 @@ inline constexpr std::uint32_t compressed_adu_bytes_max = 1U << 16;
 
 /// File numbers that name the transfer's own lists, or the files that travel together, rather than one file
 /// (docs/formats/ftx.md, "Streams").
-inline constexpr std::uint32_t manifest_file = 0xffff'ffff;
-inline constexpr std::uint32_t digest_file = 0xffff'fffe;
-inline constexpr std::uint32_t no_file = 0xffff'fffd;
-inline constexpr std::uint32_t pack_file = 0xffff'fffc;
-inline constexpr std::uint32_t signature_file = 0xffff'fffb;
+inline constexpr std::uint32_t manifest_file = 0xff'ffff;
+inline constexpr std::uint32_t digest_file = 0xff'fffe;
+inline constexpr std::uint32_t no_file = 0xff'fffd;
+inline constexpr std::uint32_t pack_file = 0xff'fffc;
+inline constexpr std::uint32_t signature_file = 0xff'fffb;
 /// Streams that are no content of files.
 [[nodiscard]] constexpr bool is_list(std::uint32_t file) {
   return file == manifest_file || file == digest_file || file == signature_file;
 }
-inline constexpr std::uint32_t files_max = 1U << 23;  // so that a manifest's size fits 32 bits
+inline constexpr std::uint32_t files_max = 1U << 23;  // so that a manifest's size fits 32 bits, and a number 24
 
-/// Sizes and offsets stay below 2^62, so that their sums cannot overflow.
+/// Sizes stay below 2^62, so that their sums cannot overflow.
 inline constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 62;
+/// What travels of a file, its content, is less than this: DATA counts offsets in units of 16 bytes, in 48 bits.
+inline constexpr std::uint64_t file_content_max = std::uint64_t{adu_bytes_unit} << 48;
+/// Sequences are less than this.
+inline constexpr std::uint64_t sequence_max = std::uint64_t{1} << 48;
+/// How far Stamp::behind reaches.
+inline constexpr std::uint64_t behind_max = (std::uint64_t{1} << 24) - 1;
 /// Places in the contents: those of the files, and a digest of each.
 inline constexpr std::uint64_t place_max = file_bytes_max + std::uint64_t{files_max} * digest_bytes;
 
@@ -105,15 +111,14 @@ struct AduName {
   bool operator==(const AduName&) const = default;
 };
 
-inline constexpr std::uint16_t flag_repair = 1;      // DATA only
-inline constexpr std::uint16_t flag_sealed = 2;      // apps/ftx/session/protection.h
-inline constexpr std::uint16_t flag_key_phase = 4;   // sealed only: the generation of the keys is odd
-inline constexpr std::uint16_t flag_compressed = 8;  // DATA only
+inline constexpr std::uint8_t flag_repair = 1;      // DATA only
+inline constexpr std::uint8_t flag_sealed = 2;      // apps/ftx/session/protection.h
+inline constexpr std::uint8_t flag_key_phase = 4;   // sealed only: the generation of the keys is odd
+inline constexpr std::uint8_t flag_compressed = 8;  // DATA only
 
 struct Envelope {
   Kind kind{};
-  std::uint16_t flags = 0;
-  std::uint32_t transfer = 0;
+  std::uint8_t flags = 0;
   std::uint64_t connection = 0;
   [[nodiscard]] bool sealed() const { return (flags & flag_sealed) != 0; }
 };
@@ -144,10 +149,9 @@ struct Offer {
 
 /// The fields that DATA and PROBE share. Each datagram has its own sequence number; none is used twice.
 struct Stamp {
-  std::uint64_t sequence = 0;
-  std::uint64_t sent_at_ns = 0;     // the sender's clock; only the sender reads it again
-  std::uint32_t round_trip_us = 0;  // 0: the sender does not know it yet
+  std::uint64_t sequence = 0;       // 1 .. sequence_max - 1
   std::uint32_t behind = 0;         // sequence - behind: the oldest sequence that the sender still needs reported
+  std::uint64_t round_trip_us = 0;  // 0: the sender does not know it yet; as it arrives: within 1/16
 };
 
 struct Data {
@@ -177,8 +181,7 @@ struct Report {
   std::uint64_t to = 0;              // from - 1: the report covers none
   std::uint64_t received_bytes = 0;  // payload bytes, each sequence once
   std::uint64_t out_of_order = 0;
-  std::uint64_t echo_ns = 0;   // sent_at of `highest`
-  std::uint64_t held_ns = 0;   // between its arrival and this report
+  std::uint64_t held_ns = 0;   // between the arrival of `highest` and this report
   std::uint64_t clock_ns = 0;  // the receiver's clock, for differences only
   std::size_t range_count = 0;
   static constexpr std::size_t ranges_max = 88;
@@ -249,6 +252,7 @@ struct ErrorMessage {
 std::size_t emit_hello(const Envelope& envelope, const Hello& hello, Bytes out);
 std::size_t emit_cookie(const Envelope& envelope, const CookieReply& reply, Bytes out);
 std::size_t emit_offer(const Envelope& envelope, const Offer& offer, Bytes out);
+/// REQUIRES: the offset is a multiple of adu_bytes_unit; a compressed ADU has compressed_adu_bytes_max at most.
 std::size_t emit_data_header(const Envelope& envelope, const Data& data, Bytes out);
 /// With `bytes` padded up to that size, which `out` then holds; else probe_bytes.
 std::size_t emit_probe(const Envelope& envelope, const Stamp& stamp, Bytes out, std::size_t bytes = probe_bytes);

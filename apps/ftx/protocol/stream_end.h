@@ -18,7 +18,7 @@
 namespace sluice::ftx {
 
 /// The largest stream.
-inline constexpr std::uint64_t stream_bytes_max = file_bytes_max - 1;
+inline constexpr std::uint64_t stream_bytes_max = file_content_max - 1;
 
 struct StreamEnd {
   Digest digest{};

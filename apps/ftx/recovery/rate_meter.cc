@@ -12,14 +12,14 @@ constexpr double rate_max = 1e12;  // above any link: bounds what a receiver can
 
 }  // namespace
 
-std::optional<std::uint64_t> RateMeter::on_report(const Report& report, Duration span_min) {
+std::optional<std::uint64_t> RateMeter::on_report(const Report& report, TimePoint sent_at, Duration span_min) {
   const bool forward = started_ && report.clock_ns > clock_ns_ && report.received_bytes >= bytes_;
   if (started_ && !forward) {
     return std::nullopt;
   }
   std::optional<std::uint64_t> measured;
   if (forward) {
-    so_far_ = rate(report, span_min);
+    so_far_ = rate(report, sent_at, span_min);
     if (report.clock_ns - clock_ns_ < static_cast<std::uint64_t>(span_min.count())) {
       return std::nullopt;
     }
@@ -28,17 +28,16 @@ std::optional<std::uint64_t> RateMeter::on_report(const Report& report, Duration
   started_ = true;
   bytes_ = report.received_bytes;
   clock_ns_ = report.clock_ns;
-  echo_ns_ = report.echo_ns;
+  sent_at_ = sent_at;
   return measured;
 }
 
 /// A queue or an interrupt may deliver datagrams in a bunch, so the receiver's clock alone overstates the rate. They
 /// did not arrive faster than they were sent.
-std::uint64_t RateMeter::rate(const Report& report, Duration span_min) const {
-  const std::uint64_t received_ns = report.clock_ns - clock_ns_;
-  const std::uint64_t sent_ns = report.echo_ns > echo_ns_ ? report.echo_ns - echo_ns_ : 0;
-  const auto span_ns =
-      static_cast<double>(std::max({received_ns, sent_ns, static_cast<std::uint64_t>(span_min.count())}));
+std::uint64_t RateMeter::rate(const Report& report, TimePoint sent_at, Duration span_min) const {
+  const auto received_ns = static_cast<double>(report.clock_ns - clock_ns_);
+  const auto sent_ns = static_cast<double>(std::max(sent_at - sent_at_, span_min).count());
+  const double span_ns = std::max(received_ns, sent_ns);
   const double bytes_per_second =
       static_cast<double>(report.received_bytes - bytes_) * nanoseconds_per_second / span_ns;
   return static_cast<std::uint64_t>(std::min(bytes_per_second, rate_max));

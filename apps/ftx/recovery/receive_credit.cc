@@ -13,13 +13,13 @@ constexpr double network_bytes_max = 1e12;
 
 }  // namespace
 
-void ReceiveCredit::on_report(const Report& report, Duration round_trip) {
+void ReceiveCredit::on_report(const Report& report, TimePoint sent_at, Duration round_trip) {
   credit_bytes_ = report.credit_bytes;
   if (round_trip > Duration{}) {
     round_trip_min_ = std::min(round_trip_min_, round_trip);
   }
   const Duration span = round_trip_min_ == Duration::max() ? span_min : std::max(round_trip_min_, span_min);
-  if (const auto rate = meter_.on_report(report, span)) {
+  if (const auto rate = meter_.on_report(report, sent_at, span)) {
     rate_before_ = std::exchange(rate_, *rate);
   }
 }

@@ -33,8 +33,8 @@ class ReceiveCredit {
   /// Before the first report: a receiver that cannot hold this much is no receiver.
   static constexpr std::uint64_t initial_bytes = 128 * 1024;
 
-  /// `round_trip`: of this report; zero: not measured.
-  void on_report(const Report& report, Duration round_trip);
+  /// `sent_at`: of report.highest. `round_trip`: of this report; zero: not measured.
+  void on_report(const Report& report, TimePoint sent_at, Duration round_trip);
 
   /// Payload bytes that may be in flight beyond the highest sequence that arrived.
   [[nodiscard]] std::uint64_t window_bytes() const;

@@ -77,7 +77,6 @@ void ReceiveTracker::advance(TimePoint now, const Stamp& stamp, std::uint64_t la
     bits_[word & word_mask] = 0;
   }
   highest_ = last;
-  highest_sent_at_ns_ = stamp.sent_at_ns;
   loss_detector_.on_highest(now, stamp.sequence);
   loss_detector_.on_highest(now, last);
 }

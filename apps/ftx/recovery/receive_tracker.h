@@ -40,7 +40,6 @@ class ReceiveTracker {
 
   [[nodiscard]] std::uint64_t highest() const { return highest_; }
   [[nodiscard]] TimePoint highest_at() const { return loss_detector_.highest_at(); }
-  [[nodiscard]] std::uint64_t highest_sent_at_ns() const { return highest_sent_at_ns_; }
   [[nodiscard]] std::uint64_t out_of_order() const { return out_of_order_; }
   [[nodiscard]] Duration reorder_threshold() const { return loss_detector_.reorder_threshold(); }
   /// The last sequence that a report may cover: what is missing at or below it is lost.
@@ -67,7 +66,6 @@ class ReceiveTracker {
   std::vector<std::uint64_t> bits_;
   std::uint64_t highest_ = 0;
   std::uint64_t floor_ = 1;
-  std::uint64_t highest_sent_at_ns_ = 0;
   std::uint64_t out_of_order_ = 0;
   LossDetector loss_detector_;
 };

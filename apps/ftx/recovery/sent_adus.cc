@@ -63,9 +63,10 @@ std::optional<SentAdus::Resolved> SentAdus::on_report(const Report& report) {
   if (report.highest >= oldest_) {
     passed_bytes_ = std::max(passed_bytes_, entries_[report.highest - oldest_].sent_bytes);
     if (report.highest > passed_) {
+      passed_ = report.highest;
+      passed_sent_at_ = entries_[report.highest - oldest_].sent_at;
       small_arrived_ = entries_[report.highest - oldest_].payload_bytes <= large_above_;
     }
-    passed_ = std::max(passed_, report.highest);
     resolved.newest = datagram(report.highest);
   }
   if (report.highest > limited_to_) {

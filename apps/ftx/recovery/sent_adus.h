@@ -54,6 +54,8 @@ class SentAdus {
   [[nodiscard]] std::uint64_t in_flight_bytes() const { return sent_bytes_ - passed_bytes_; }
   [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
   [[nodiscard]] std::uint64_t passed_bytes() const { return passed_bytes_; }
+  /// When the highest sequence that is known to have arrived was sent.
+  [[nodiscard]] TimePoint passed_sent_at() const { return passed_sent_at_; }
 
   // The same with headers, and what reports have resolved. Totals since the start.
   [[nodiscard]] std::uint64_t in_flight_datagram_bytes() const {
@@ -141,6 +143,7 @@ class SentAdus {
   std::uint64_t sent_bytes_ = 0;
   std::uint64_t passed_bytes_ = 0;
   std::uint64_t passed_ = 0;  // the highest sequence that is known to have arrived
+  TimePoint passed_sent_at_{};
   std::uint64_t lost_datagram_bytes_ = 0;
   std::uint64_t resolved_datagram_bytes_ = 0;
   std::uint64_t lost_runs_ = 0;

@@ -42,7 +42,7 @@ AduScheduler::AduScheduler(Source& source, std::uint32_t adu_bytes, AduCompresso
   file_ = pack_.files() > 0 ? pack_file : 0;
   ahead_.resize(std::max<std::size_t>(read_ahead_bytes / adu_bytes, 1) * adu_bytes);
   digests_.reserve(digest_list_bytes());
-  delivered_ = Slots(streams() ? file_bytes_max / adu_bytes_unit : 0);
+  delivered_ = Slots(streams() ? file_content_max / adu_bytes_unit : 0);
   repair_.resize(compressor_ != nullptr ? std::max(adu_bytes, compressed_adu_bytes_max) : adu_bytes);
 }
 

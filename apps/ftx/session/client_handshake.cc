@@ -37,7 +37,6 @@ ClientHandshake::ClientHandshake(TimePoint now, ClientHandshakeOptions options, 
       adu_bytes_(adu_bytes_for(options_.tsdu_bytes, true)) {
   SLUICE_REQUIRE(adu_bytes_ > 0);
   Prng prng(options_.seed);
-  envelope_.transfer = 1;
   envelope_.connection = prng();
 }
 
@@ -45,7 +44,7 @@ ClientHandshake::ClientHandshake(TimePoint now, ClientHandshakeOptions options, 
 
 void ClientHandshake::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
   const auto envelope = parse_envelope(datagram);
-  const bool ours = envelope && owns(*envelope) && envelope->transfer == envelope_.transfer;
+  const bool ours = envelope && owns(*envelope);
   if (ours && envelope->kind == Kind::cookie && state_ == State::greeting) {
     return on_cookie(now, datagram, from);
   }

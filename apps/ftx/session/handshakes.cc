@@ -204,7 +204,7 @@ std::size_t Handshakes::transmit(TimePoint now, Bytes out, Peer& to) {
       segment.cipher = static_cast<std::uint8_t>(entry.cipher);
       to = entry.peer;
       next_ = TimePoint::min();
-      return emit_control({Kind::control, 0, 1, entry.connection}, segment, out);
+      return emit_control({Kind::control, 0, entry.connection}, segment, out);
     }
     next_ = std::min({next_, entry.until, entry.stream.next_deadline()});
   }

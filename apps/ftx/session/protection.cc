@@ -13,13 +13,11 @@ namespace {
 constexpr std::size_t number_bytes = 8;
 constexpr std::size_t flags_at = 2;
 
-bool is_odd(std::uint16_t flags) { return (flags & flag_key_phase) != 0; }
+bool is_odd(std::uint8_t flags) { return (flags & flag_key_phase) != 0; }
 
-std::uint64_t sequence_of(ConstBytes data_header) {
-  return load_big_endian<std::uint64_t>(data_header.data() + envelope_bytes);
-}
+std::uint64_t sequence_of(ConstBytes data_header) { return Reader(data_header.subspan(envelope_bytes)).number48(); }
 
-std::uint16_t flags_of(ConstBytes datagram) { return load_big_endian<std::uint16_t>(datagram.data() + flags_at); }
+std::uint8_t flags_of(ConstBytes datagram) { return load_big_endian<std::uint8_t>(datagram.data() + flags_at); }
 
 }  // namespace
 
@@ -57,7 +55,7 @@ Result<Aead> Protection::aead_of(const DirectionKeys& keys, Direction direction)
 
 // --- Sealing -------------------------------------------------------------------------------------------------------
 
-std::uint16_t Protection::flags() {
+std::uint8_t Protection::flags() {
   if (seal_.needs_new_key()) {
     auto keys = sealing_keys_.next();
     auto aead = keys ? aead_of(*keys, Direction::seal) : std::unexpected(keys.error());
@@ -67,7 +65,7 @@ std::uint16_t Protection::flags() {
       seal_ = *std::move(aead);
     }
   }
-  return static_cast<std::uint16_t>(flag_sealed | (sealing_keys_.generation % 2 == 1 ? flag_key_phase : 0));
+  return static_cast<std::uint8_t>(flag_sealed | (sealing_keys_.generation % 2 == 1 ? flag_key_phase : 0));
 }
 
 std::size_t Protection::seal_control(Bytes out, std::size_t size) {
@@ -108,7 +106,7 @@ ConstBytes Protection::open_control(ConstBytes datagram) {
   }
   control_seen_.mark(number);
   std::memcpy(opened_.data(), datagram.data(), envelope_bytes);
-  store_big_endian(opened_.data() + flags_at, std::uint16_t{0});
+  store_big_endian(opened_.data() + flags_at, std::uint8_t{0});
   return opened_;
 }
 
@@ -132,7 +130,7 @@ bool Protection::end_payload(ConstBytes header, ConstBytes tag) {
   return opened;
 }
 
-bool Protection::open(std::uint16_t flags, Space space, std::uint64_t number, ConstBytes associated, ConstBytes sealed,
+bool Protection::open(std::uint8_t flags, Space space, std::uint64_t number, ConstBytes associated, ConstBytes sealed,
                       Bytes plain) {
   bool opened = false;
   if (is_odd(flags) == (opening_keys_.generation % 2 == 1)) {

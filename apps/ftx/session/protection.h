@@ -4,8 +4,8 @@
 // Protection: seals what one session sends and opens what it receives. Both ends have the session's secret from
 // somewhere else (ssh's pipe, a TLS handshake); nothing on the wire negotiates whether a session is sealed.
 //
-//   DATA      header (56 bytes, in the clear)  | sealed payload | tag         space 0, number: the sequence
-//   others    envelope (16, in the clear) number:u64 | sealed body | tag      space 1, number: counts this side's
+//   DATA      header (32 bytes, in the clear)  | sealed payload | tag         space 0, number: the sequence
+//   others    envelope (11, in the clear) number:u64 | sealed body | tag      space 1, number: counts this side's
 //
 // What is in the clear is bound by the tag (associated data). The header of DATA is in the clear so that a receiver
 // knows the payload's place before it opens it, and opens it there. It shows an observer file numbers and offsets; the
@@ -57,7 +57,7 @@ class Protection {
   /// no more. REQUIRES: out.size() >= size + overhead_bytes.
   [[nodiscard]] std::size_t seal_control(Bytes out, std::size_t size);
   /// The flags of the envelope of the next DATA. Changes to the next key where that is due.
-  [[nodiscard]] std::uint16_t flags();
+  [[nodiscard]] std::uint8_t flags();
   /// Seals the payload behind a DATA header, whose envelope has flags(). False when this session can seal no more.
   /// REQUIRES: sealed.size() == payload.size() + tag_bytes; they do not overlap.
   [[nodiscard]] bool seal_payload(ConstBytes header, ConstBytes payload, Bytes sealed);
@@ -91,7 +91,7 @@ class Protection {
   Protection(DirectionKeys sealing, DirectionKeys opening, Aead seal, Aead open, std::uint64_t connection,
              std::optional<AeadLimits> limits);
   [[nodiscard]] Result<Aead> aead_of(const DirectionKeys& keys, Direction direction) const;
-  [[nodiscard]] bool open(std::uint16_t flags, Space space, std::uint64_t number, ConstBytes associated,
+  [[nodiscard]] bool open(std::uint8_t flags, Space space, std::uint64_t number, ConstBytes associated,
                           ConstBytes sealed, Bytes plain);
   [[nodiscard]] bool open_with_before(Space space, std::uint64_t number, ConstBytes associated, ConstBytes sealed,
                                       Bytes plain);

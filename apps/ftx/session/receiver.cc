@@ -62,7 +62,7 @@ Assembly::Head head_of(const Offer& offer, const ReceiverOptions& options) {
 Receiver::Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, ReceiverOptions options,
                    Destination& destination, Budget& host, AduDecompressor& decompressor, EventQueue& events,
                    DropCounters& drops)
-    : envelope_{Kind::report, 0, envelope.transfer, envelope.connection},
+    : envelope_{Kind::report, 0, envelope.connection},
       options_(options),
       decompressor_(decompressor),
       events_(events),
@@ -93,12 +93,8 @@ Receiver::Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, 
 // --- What comes in -------------------------------------------------------------------------------------------------
 
 void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datagram) {
-  if (envelope.transfer != envelope_.transfer) {
-    ++drops_.unexpected;
-    return;
-  }
   if (envelope.kind == Kind::data && state_ == State::open) {
-    return on_data(now, envelope, datagram);
+    return on_data(now, datagram);
   }
   switch (envelope.kind) {
     case Kind::close:
@@ -134,9 +130,9 @@ void Receiver::receive(TimePoint now, const Envelope& envelope, ConstBytes datag
   }
 }
 
-void Receiver::on_data(TimePoint now, const Envelope& envelope, ConstBytes datagram) {
+void Receiver::on_data(TimePoint now, ConstBytes datagram) {
   const auto landing =
-      inspect(now, envelope, datagram, datagram.size(), in_run_ ? Assembly::Prefer::file : Assembly::Prefer::memory);
+      inspect(now, datagram, datagram.size(), in_run_ ? Assembly::Prefer::file : Assembly::Prefer::memory);
   if (!landing) {
     return;
   }
@@ -162,7 +158,7 @@ void Receiver::on_data(TimePoint now, const Envelope& envelope, ConstBytes datag
 }
 
 void Receiver::receive_run(TimePoint now, const Envelope& envelope, std::span<const Bytes> datagrams) {
-  const bool may_land = datagrams.size() > 1 && state_ == State::open && envelope.transfer == envelope_.transfer;
+  const bool may_land = datagrams.size() > 1 && state_ == State::open;
   if (may_land && land_run(now, datagrams)) {
     return;
   }
@@ -205,8 +201,8 @@ void Receiver::end_run(TimePoint now) {
   }
 }
 
-Bytes Receiver::memory_for(const Envelope& envelope, ConstBytes header, std::size_t datagram_bytes) const {
-  if (state_ != State::open || envelope.transfer != envelope_.transfer) {
+Bytes Receiver::memory_for(ConstBytes header, std::size_t datagram_bytes) const {
+  if (state_ != State::open) {
     return {};
   }
   const auto data = parse_data(header, datagram_bytes);
@@ -223,9 +219,9 @@ void Receiver::placed(TimePoint now, ConstBytes header, std::size_t datagram_byt
   landed(now, {*data, assembly_->placement_in(data->adu, memory)});
 }
 
-std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
-                                                   std::size_t datagram_bytes, Assembly::Prefer prefer) {
-  if (state_ != State::open || envelope.transfer != envelope_.transfer) {
+std::optional<Receiver::Landing> Receiver::inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes,
+                                                   Assembly::Prefer prefer) {
+  if (state_ != State::open) {
     ++drops_.unexpected;
     return std::nullopt;
   }
@@ -675,7 +671,6 @@ std::size_t Receiver::transmit_report(TimePoint now, Bytes out, std::uint64_t cr
   report.highest = tracker_.highest();
   report.received_bytes = reported_bytes_ = received_bytes_;
   report.out_of_order = tracker_.out_of_order();
-  report.echo_ns = tracker_.highest_sent_at_ns();
   report.held_ns = report.highest > 0 ? nanoseconds(now - tracker_.highest_at()) : 0;
   report.clock_ns = nanoseconds(now - started_at_);
   const std::uint64_t from = std::max(continue_from_.value_or(0), tracker_.first_known());

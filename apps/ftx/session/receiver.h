@@ -103,13 +103,12 @@ class Receiver {
   };
   /// The memory that inspect() would name. Changes no state, because nothing has verified the header: the caller copies
   /// the payload there while it verifies it. Empty: none.
-  [[nodiscard]] Bytes memory_for(const Envelope& envelope, ConstBytes header, std::size_t datagram_bytes) const;
+  [[nodiscard]] Bytes memory_for(ConstBytes header, std::size_t datagram_bytes) const;
   /// The datagram verified, and its payload is in `memory`. REQUIRES: memory_for() named that memory for the same
   /// header, with no other call in between.
   void placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, Bytes memory);
   /// Where the payload of a DATA datagram belongs; null: nowhere, and the datagram is done.
-  [[nodiscard]] std::optional<Landing> inspect(TimePoint now, const Envelope& envelope, ConstBytes header,
-                                               std::size_t datagram_bytes,
+  [[nodiscard]] std::optional<Landing> inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes,
                                                Assembly::Prefer prefer = Assembly::Prefer::memory);
   /// The payload is in its place and verified. If the file did not accept it after all, the session fails as in
   /// landing_failed().
@@ -164,7 +163,7 @@ class Receiver {
   // closed:     the server may delete it.
   enum class State { open, lingering, closing, closed };
 
-  void on_data(TimePoint now, const Envelope& envelope, ConstBytes datagram);
+  void on_data(TimePoint now, ConstBytes datagram);
   [[nodiscard]] bool land_run(TimePoint now, std::span<const Bytes> datagrams);
   void note_landed(TimePoint now, const Data& first, std::uint32_t count);
   void on_probe(TimePoint now, ConstBytes datagram);

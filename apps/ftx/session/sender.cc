@@ -49,7 +49,6 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
       progress_at_(now + options_.progress_interval) {
   SLUICE_REQUIRE(adu_bytes_ > 0 && is_relative_path(options_.path) && options_.path.size() <= path_bytes_max);
   SLUICE_REQUIRE(options_.compress == Compress::never || options_.clock);
-  envelope_.transfer = 1;
   if (protection_) {
     envelope_.connection = protection_->connection();
     if (options_.waits_for_knock) {
@@ -70,8 +69,7 @@ Sender::Sender(TimePoint now, SenderOptions options, Source& source, CongestionC
 
 void Sender::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
   const auto envelope = parse_envelope(datagram);
-  const bool ours =
-      envelope && envelope->connection == envelope_.connection && envelope->transfer == envelope_.transfer;
+  const bool ours = envelope && envelope->connection == envelope_.connection;
   if (!ours || state_ == State::over) {
     ++dropped_;
     return;
@@ -354,14 +352,13 @@ void Sender::measure(TimePoint now, const Report& report, const SentAdus::Resolv
   window_adus_ = std::min(report.window_adus, window_adus_max);
   out_of_order_ = report.out_of_order;
   Delivery delivery = delivery_sampler_.on_report(now, report, sent_adus_, resolved);
-  // All three numbers come from the receiver; an impossible combination (the age wraps around) measures nothing.
-  const std::uint64_t age_ns = nanoseconds(now) - report.echo_ns;
-  const bool plausible = age_ns <= round_trip_ns_max && report.held_ns <= age_ns;
-  if (plausible && delivery.newest) {
+  // What a receiver says that it held longer than since it was sent measures nothing.
+  const std::uint64_t age_ns = nanoseconds(now) - nanoseconds(sent_adus_.passed_sent_at());
+  if (delivery.newest && age_ns <= round_trip_ns_max && report.held_ns <= age_ns) {
     delivery.round_trip = Duration(static_cast<Duration::rep>(age_ns - report.held_ns));
     rtt_estimator_.sample(delivery.round_trip);
   }
-  receive_credit_.on_report(report, delivery.round_trip);
+  receive_credit_.on_report(report, sent_adus_.passed_sent_at(), delivery.round_trip);
   delivery.smoothed_round_trip = rtt_estimator_.smoothed();
   delivery.window_limited = std::exchange(window_limited_since_report_, false);
   congestion_.on_report(now, delivery);

@@ -206,7 +206,7 @@ class Sender {
   void plan_copies(TimePoint now, std::uint64_t sequence, int left);
   [[nodiscard]] ConstBytes seal(ConstBytes header, ConstBytes payload);
   [[nodiscard]] std::size_t probe(TimePoint now, Bytes out);
-  [[nodiscard]] Stamp stamp(TimePoint now) const;
+  [[nodiscard]] Stamp stamp() const;
   [[nodiscard]] bool congestion_window_is_full() const;
   [[nodiscard]] bool window_is_full() const;
   /// What a DATA has beside its payload.

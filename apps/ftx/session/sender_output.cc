@@ -248,7 +248,8 @@ std::optional<Outgoing> Sender::next_copy(TimePoint now, Bytes header) {
     const Copy copy = copies_[0];
     copies_.pop();
     const auto name = sent_adus_.unproven(copy.sequence);
-    if (!name || scheduler_->present(*name)) {
+    // One that does not fit a datagram any more has no copy.
+    if (!name || scheduler_->present(*name) || (!compressor_ && name->length > adu_bytes_now_)) {
       continue;
     }
     auto adu = scheduler_->retransmit(*name);
@@ -256,7 +257,7 @@ std::optional<Outgoing> Sender::next_copy(TimePoint now, Bytes header) {
       fail(now, adu.error());
       return std::nullopt;
     }
-    // One that does not fit a datagram any more has no copy.
+    // Nor has one that does not, compressed anew.
     if (adu->name != *name) {
       return std::nullopt;
     }
@@ -274,7 +275,7 @@ void Sender::plan_copies(TimePoint now, std::uint64_t sequence, int left) {
 }
 
 Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header, std::uint64_t copy_of) {
-  const ConstBytes written = data_header({stamp(now), adu.name, repair, adu.compressed}, header);
+  const ConstBytes written = data_header({stamp(), adu.name, repair, adu.compressed}, header);
   const Outgoing datagram{options_.peer, written, data_payload(written, adu.payload)};
   delivery_sampler_.on_sent(now, sent_adus_);
   const bool application_limited = std::exchange(application_limited_, false);
@@ -299,7 +300,7 @@ Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, B
 
 /// Written to the beginning of `header`.
 ConstBytes Sender::data_header(const Data& data, Bytes header) {
-  envelope_.flags = protection_ ? protection_->flags() : std::uint16_t{0};
+  envelope_.flags = protection_ ? protection_->flags() : std::uint8_t{0};
   return header.first(emit_data_header(envelope_, data, header));
 }
 
@@ -321,22 +322,21 @@ ConstBytes Sender::seal(ConstBytes header, ConstBytes payload) {
 }
 
 std::size_t Sender::probe(TimePoint now, Bytes out) {
-  const std::size_t size = emit_probe(envelope_, stamp(now), out);
+  const std::size_t size = emit_probe(envelope_, stamp(), out);
   sent_adus_.on_probe_sent(now);
   probe_backoff_ = std::min(std::max(probe_backoff_ * 2, probe_timeout()), probe_backoff_max);
   set_probe_timer(now);
   return size;
 }
 
-Stamp Sender::stamp(TimePoint now) const {
+Stamp Sender::stamp() const {
   const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(rtt_estimator_.smoothed()).count();
   Stamp stamp;
   stamp.sequence = sent_adus_.next();
-  stamp.sent_at_ns = nanoseconds(now);
+  stamp.behind = static_cast<std::uint32_t>(std::min(stamp.sequence - sent_adus_.oldest(), behind_max));
   if (rtt_estimator_.known()) {
-    stamp.round_trip_us = static_cast<std::uint32_t>(std::clamp<std::int64_t>(microseconds, 1, UINT32_MAX));
+    stamp.round_trip_us = static_cast<std::uint64_t>(std::max<std::int64_t>(microseconds, 1));
   }
-  stamp.behind = static_cast<std::uint32_t>(stamp.sequence - sent_adus_.oldest());
   return stamp;
 }
 

@@ -53,7 +53,7 @@ std::optional<Outgoing> Sender::next_path_probe(TimePoint now, Bytes header) {
   }
   const std::size_t size = path_mtu_->next_probe(now);
   const std::size_t plain = size - (protection_ ? Protection::overhead_bytes : 0);
-  std::size_t made = emit_probe(envelope_, stamp(now), path_probe_, plain);
+  std::size_t made = emit_probe(envelope_, stamp(), path_probe_, plain);
   if (protection_) {
     made = protection_->seal_control(path_probe_, made);
   }

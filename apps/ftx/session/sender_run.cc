@@ -25,7 +25,7 @@ std::uint64_t Sender::window_room(std::uint64_t payload_bytes) const {
 /// before a new one.
 void Sender::add_run(TimePoint now, Burst& burst) {
   const AduScheduler::Run run = scheduler_->run(window_room(adu_bytes_now_));
-  Data data{.stamp = stamp(now), .adu = run.first};
+  Data data{.stamp = stamp(), .adu = run.first};
   std::uint64_t count = 0;
   for (ConstBytes left = run.payloads; !left.empty() && !burst.full() && now >= congestion_.next_send(); ++count) {
     const ConstBytes header = data_header(data, burst.header_room());

@@ -123,7 +123,7 @@ PayloadPlace Server::memory_for(ConstBytes header, std::size_t datagram_bytes, c
   if (opens != nullptr && !opens->opens_in_parts(header)) {
     return {};
   }
-  return {session->second.receiver->memory_for(*envelope, header, datagram_bytes), opens};
+  return {session->second.receiver->memory_for(header, datagram_bytes), opens};
 }
 
 void Server::placed(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from, Bytes memory) {
@@ -152,7 +152,7 @@ Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t
   if (session == sessions_.end() || session->second.receiver->over() || compressed) {
     return {};
   }
-  auto landing = session->second.receiver->inspect(now, *envelope, header, datagram_bytes);
+  auto landing = session->second.receiver->inspect(now, header, datagram_bytes);
   if (!landing) {
     return {.kind = Inspection::Kind::unwanted};
   }
@@ -260,7 +260,7 @@ void Server::refuse_plain(TimePoint now, const Envelope& envelope, const Cookie&
 /// Threat: handshakes begun from false addresses. What begins one has a cookie, and what has none gets no answer.
 void Server::on_control(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from) {
   const auto control = parse_control(datagram);
-  if (!control || envelope.transfer != 1) {
+  if (!control) {
     ++drops_.malformed;
     return;
   }

@@ -13,7 +13,7 @@
 // before the client's cookie was good (apps/ftx/session/handshakes.h). What clients ask for it sends
 // (apps/ftx/session/pulls.h, server_sealed.cc), if there is a Provider and they may.
 //
-// A stranger gets at most one datagram for each of its own, and never a larger one: COOKIE (52 bytes) for a HELLO
+// A stranger gets at most one datagram for each of its own, and never a larger one: COOKIE (47 bytes) for a HELLO
 // (1200), ERROR for an unknown connection.
 //
 // Borrows the Destination. Not thread-safe. receive() is O(1); next_deadline() is linear in the sessions.
@@ -200,9 +200,7 @@ class Server {
   void receive_sealed_run(TimePoint now, Session& session, const Envelope& envelope, std::span<const Bytes> datagrams,
                           const Peer& from);
   /// Of a datagram that is not sealed, or not any more.
-  [[nodiscard]] static Envelope plain_of(const Envelope& envelope) {
-    return {envelope.kind, 0, envelope.transfer, envelope.connection};
-  }
+  [[nodiscard]] static Envelope plain_of(const Envelope& envelope) { return {envelope.kind, 0, envelope.connection}; }
   [[nodiscard]] bool receive_sealed_data(TimePoint now, Session& session, const Envelope& envelope,
                                          ConstBytes datagram);
   void follow_path(TimePoint now, Session& session, const Envelope& envelope, ConstBytes opened, const Peer& from);

@@ -63,7 +63,7 @@ std::size_t Server::transmit_knock(TimePoint now, Bytes out, Peer& to) {
       invitation.knock_at = now + invitation.interval;
       invitation.interval = std::min(invitation.interval * 2, knock_max);
     }
-    const Envelope envelope{Kind::knock, 0, 1, invitation.connection};
+    const Envelope envelope{Kind::knock, 0, invitation.connection};
     return expected_.at(invitation.connection).seal_control(out, emit_knock(envelope, out));
   }
   return 0;
@@ -85,7 +85,7 @@ void Server::on_invited(TimePoint now, const Envelope& envelope, ConstBytes data
   if (const auto nonce = parse_nonce(opened); envelope.kind == Kind::challenge && nonce) {
     invitation->answered = true;
     invitation->until = now + invitation->timeout;
-    const Envelope response{Kind::response, 0, envelope.transfer, envelope.connection};
+    const Envelope response{Kind::response, 0, envelope.connection};
     return answer_sealed(protection, from, response, [&](Bytes out) { return emit_response(response, *nonce, out); });
   }
   const auto error = envelope.kind == Kind::error ? parse_error(opened) : std::nullopt;
@@ -126,7 +126,7 @@ void Server::open_expected(TimePoint now, const Envelope& envelope, ConstBytes d
     ++drops_.malformed;
     return;
   }
-  const Envelope error{Kind::error, 0, envelope.transfer, envelope.connection};
+  const Envelope error{Kind::error, 0, envelope.connection};
   if (expected == expected_.end() &&
       !allows(options_.access(handshakes_->client_of(envelope.connection)), Access::write)) {
     ++drops_.unexpected;
@@ -222,7 +222,7 @@ bool Server::receive_sealed_data(TimePoint now, Session& session, const Envelope
   opened_bytes_ += data->payload_bytes;
   const ConstBytes header = datagram.first(data_header_bytes);
   const ConstBytes sealed = datagram.subspan(data_header_bytes);
-  const Bytes place = session.receiver->memory_for(envelope, header, datagram.size());
+  const Bytes place = session.receiver->memory_for(header, datagram.size());
   if (!place.empty()) {
     if (!session.protection->open_payload(header, sealed, place)) {
       ++drops_.forged;

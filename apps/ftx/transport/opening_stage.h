@@ -5,7 +5,7 @@
 // the datagram (stack/core/stage.h). So a sealed payload, too, is loaded once and stored once, from where the datagram
 // arrived to the file's page.
 //
-//     header (56, in the clear) | sealed payload ......... | tag (16)
+//     header (32, in the clear) | sealed payload ......... | tag (16)
 //                               ◄──── the stage covers ─────────────►
 //     the session's             | the file's page ........ | set aside
 //

@@ -262,7 +262,7 @@ TEST(Assembly, MetadataTakesFromTheBudget) {
 }
 
 TEST(Assembly, AFileOfAnySizeTakesMemoryWhereItsAdusLand) {
-  constexpr std::uint64_t size = (1ULL << 62) - 1;
+  constexpr std::uint64_t size = file_content_max - 1;
   Transfer transfer(many(1, size), 1 << 20);
   ASSERT_TRUE(transfer.land_list(manifest_file, transfer.manifest));
   const std::uint64_t before = transfer.budget.memory.used();

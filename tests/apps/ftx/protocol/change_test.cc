@@ -10,7 +10,7 @@
 namespace sluice::ftx {
 namespace {
 
-constexpr Envelope changes_envelope{.kind = Kind::changes, .transfer = 1, .connection = 7};
+constexpr Envelope changes_envelope{.kind = Kind::changes, .connection = 7};
 
 std::vector<std::byte> records_of(const std::vector<Change>& changes) {
   std::vector<std::byte> bytes(changes.size() * change_bytes_max);
@@ -93,8 +93,9 @@ TEST(Changes, WhatCannotBeIsRefused) {
     EXPECT_FALSE(accepted({.kind = Kind::removed, .path = path})) << printable(path);
   }
   EXPECT_FALSE(parse_changes(datagram_of(0, {}))) << "nothing";
-  const Change removal{.kind = Kind::removed, .path = std::string(140, 'x')};
-  auto full = datagram_of(0, std::vector<Change>(8, removal));
+  std::vector<Change> removals(8, {.kind = Kind::removed, .path = std::string(140, 'x')});
+  removals.back().path += "xxxxx";
+  auto full = datagram_of(0, removals);
   ASSERT_EQ(full.size(), envelope_bytes + 8 + changes_bytes_max);
   EXPECT_TRUE(parse_changes(full));
   const auto another = records_of({{.kind = Kind::content, .entry = 1}});

@@ -17,12 +17,12 @@ using RunDatagram = std::vector<std::byte>;
 constexpr std::uint32_t run_adu_bytes = 320;
 
 /// A run of `count` that begins with `stamp` at `offset`.
-std::vector<RunDatagram> run_of(std::size_t count, Stamp stamp, std::uint64_t offset, std::uint16_t flags = 0) {
+std::vector<RunDatagram> run_of(std::size_t count, Stamp stamp, std::uint64_t offset, std::uint8_t flags = 0) {
   std::vector<RunDatagram> run;
   for (std::size_t i = 0; i < count; ++i) {
     RunDatagram& datagram = run.emplace_back(data_header_bytes + run_adu_bytes + (flags != 0 ? tag_bytes : 0));
     const AduName adu{7, run_adu_bytes, offset + i * run_adu_bytes};
-    emit_data_header({Kind::data, flags, 1, 42}, {.stamp = stamp, .adu = adu}, datagram);
+    emit_data_header({Kind::data, flags, 42}, {.stamp = stamp, .adu = adu}, datagram);
     ++stamp.sequence;
     ++stamp.behind;
   }
@@ -48,7 +48,7 @@ std::size_t run_by_parsing(const std::vector<RunDatagram>& datagrams) {
     first = count == 0 ? data : first;
     const bool envelopes = std::equal(datagram.begin(), datagram.begin() + envelope_bytes, datagrams[0].begin());
     if (!envelopes || data->stamp.sequence != first->stamp.sequence + count ||
-        data->stamp.sent_at_ns != first->stamp.sent_at_ns || data->stamp.round_trip_us != first->stamp.round_trip_us ||
+        data->stamp.round_trip_us != first->stamp.round_trip_us ||
         data->stamp.behind != std::uint64_t{first->stamp.behind} + count || data->adu.file != first->adu.file ||
         data->adu.length != first->adu.length || data->adu.offset != first->adu.offset + count * first->adu.length) {
       break;
@@ -61,8 +61,7 @@ TEST(DataRun, IsWhatParsingEachDatagramSays) {
   Prng prng(1);
   std::size_t longer = 0;
   for (int round = 0; round < 20'000; ++round) {
-    const Stamp stamp{100 + prng.below(1000), prng(), static_cast<std::uint32_t>(prng()),
-                      static_cast<std::uint32_t>(prng.below(90))};
+    const Stamp stamp{100 + prng.below(1000), static_cast<std::uint32_t>(prng.below(90)), prng.below(1U << 30)};
     std::vector<RunDatagram> datagrams =
         run_of(1 + prng.below(12), stamp, prng.below(100) * run_adu_bytes, prng.below(2) == 0 ? flag_sealed : 0);
     RunDatagram& changed = datagrams[prng.below(datagrams.size())];
@@ -89,23 +88,31 @@ TEST(DataRun, IsWhatParsingEachDatagramSays) {
 }
 
 TEST(DataRun, HasALongestOne) {
-  std::vector<RunDatagram> datagrams = run_of(data_run_max + 1, {9, 1, 1, 0}, 0);
+  std::vector<RunDatagram> datagrams = run_of(data_run_max + 1, {9, 0, 1}, 0);
   EXPECT_EQ(run_in(datagrams), data_run_max);
 }
 
-// Numbers that no datagram may have end no run late: the whole of it takes the way of single datagrams.
-TEST(DataRun, EndsBeforeNumbersThatParsingRefuses) {
-  constexpr std::uint64_t end = std::uint64_t{1} << 62;
-  std::vector<RunDatagram> sequences = run_of(4, {end - 2, 1, 1, 0}, 0);
-  EXPECT_EQ(run_in(sequences), 1U);
-  sequences.resize(2);
-  EXPECT_EQ(run_in(sequences), 2U);
-  std::vector<RunDatagram> offsets = run_of(4, {9, 1, 1, 0}, end - 2 * run_adu_bytes);
-  EXPECT_EQ(run_in(offsets), 1U);
-  offsets.resize(2);
-  EXPECT_EQ(run_in(offsets), 2U);
-  std::vector<RunDatagram> behind = run_of(4, {end / 2, 1, 1, UINT32_MAX - 1}, 0);  // wraps around in the third
-  EXPECT_EQ(run_in(behind), 2U);
+// A number behind the last that its field holds is 0 there, and ends the run.
+TEST(DataRun, EndsWhereANumberEnds) {
+  const auto zero = [](std::vector<RunDatagram>& run, std::size_t at, std::size_t bytes) {
+    for (std::size_t i = 2; i < run.size(); ++i) {
+      std::fill_n(run[i].begin() + static_cast<std::ptrdiff_t>(at), bytes, std::byte{0});
+      run[i][at + bytes - 1] = static_cast<std::byte>(i - 2);
+    }
+  };
+  for (const std::size_t at : {11, 17, 21}) {
+    SCOPED_TRACE(at);
+    std::vector<RunDatagram> run =
+        run_of(2, {sequence_max - 2, behind_max - 1, 3}, file_content_max - 2 * run_adu_bytes);
+    for (std::size_t i = 2; i < 4; ++i) {
+      run.push_back(run[1]);
+    }
+    // The other two go on as far as they can, so one alone ends it.
+    EXPECT_EQ(run_in(run), 2U);
+    zero(run, at, at == 17 ? 3 : 6);
+    EXPECT_EQ(run_in(run), 2U);
+    EXPECT_EQ(run_by_parsing(run), 2U);
+  }
 }
 
 }  // namespace

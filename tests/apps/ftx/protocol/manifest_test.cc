@@ -161,7 +161,10 @@ TEST(Manifest, WrongNumbersAreRefused) {
   EXPECT_TRUE(refused({"a", 1, 0, 1'000'000'000, 0644}));
   EXPECT_TRUE(refused({"a", UINT64_MAX, 0644, 0, 0}));
   EXPECT_TRUE(refused({"a", 1ULL << 62, 0644, 0, 0}));
-  EXPECT_FALSE(refused({"a", (1ULL << 62) - 1, 0644, 0, 0}));
+  EXPECT_TRUE(refused({"a", file_content_max, 0644, 0, 0}));
+  EXPECT_FALSE(refused({"a", file_content_max - 1, 0644, 0, 0}));
+  const FileEntry holes{.name = "a", .size_bytes = file_bytes_max - 1, .form = Extents({})};
+  EXPECT_TRUE(decode_manifest(encode_manifest({holes}), 1, 0));
 }
 
 TEST(Manifest, SumsDoNotOverflow) {

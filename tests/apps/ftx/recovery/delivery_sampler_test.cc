@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint32_t sampled_adu_bytes = 944;
+constexpr std::uint32_t sampled_adu_bytes = 968;
 constexpr std::uint64_t sampled_datagram = sampled_adu_bytes + data_header_bytes;  // 1000
 static_assert(sampled_datagram == 1000);
 

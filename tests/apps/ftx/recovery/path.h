@@ -83,7 +83,7 @@ class Flow {
   void arrive(TimePoint now, const Travelling& datagram);
   void report(TimePoint now);
   void on_report(TimePoint now, const Report& report);
-  [[nodiscard]] Stamp stamp(TimePoint now) const;
+  [[nodiscard]] Stamp stamp() const;
 
   Path& path_;
   std::unique_ptr<CongestionControl> control_;
@@ -227,15 +227,14 @@ inline TimePoint Flow::next_at(TimePoint now) const {
   return available && sent_new_ < bytes_ ? std::min(at, now + 1ms) : at;  // asks the application again
 }
 
-inline Stamp Flow::stamp(TimePoint now) const {
+inline Stamp Flow::stamp() const {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(rtt_.smoothed()).count();
-  return {sent_.next(), static_cast<std::uint64_t>(now.time_since_epoch().count()),
-          static_cast<std::uint32_t>(std::max<std::int64_t>(us, 1)),
-          static_cast<std::uint32_t>(sent_.next() - sent_.oldest())};
+  return {sent_.next(), static_cast<std::uint32_t>(sent_.next() - sent_.oldest()),
+          static_cast<std::uint64_t>(std::max<std::int64_t>(us, 1))};
 }
 
 inline void Flow::put(TimePoint now, const AduName& adu) {
-  const Stamp mark = stamp(now);
+  const Stamp mark = stamp();
   sampler_.on_sent(now, sent_);
   sent_.on_sent(adu, now, std::exchange(application_limited_, false));
   control_->on_sent(now, adu.length + data_header_bytes);
@@ -265,7 +264,7 @@ inline void Flow::send(TimePoint now) {
   }
   window_limited_ |= blocked();
   if (now >= probe_at_ && sent_.span() > 0) {
-    const Stamp mark = stamp(now);
+    const Stamp mark = stamp();
     sent_.on_probe_sent(now);
     probe_at_ = now + rtt_.timeout() + 100ms;
     path_.carry(*this, {{}, mark, 0});
@@ -292,7 +291,6 @@ inline void Flow::report(TimePoint now) {
   Report report;
   report.highest = tracker_.highest();
   report.received_bytes = received_bytes_;
-  report.echo_ns = tracker_.highest_sent_at_ns();
   report.held_ns = static_cast<std::uint64_t>((now - tracker_.highest_at()).count());
   report.clock_ns = static_cast<std::uint64_t>((now - TimePoint{}).count());
   std::uint64_t from = tracker_.first_known();
@@ -317,8 +315,7 @@ inline void Flow::on_report(TimePoint now, const Report& report) {
   clock_ns_ = report.clock_ns;
   Delivery delivery = sampler_.on_report(now, report, sent_, *resolved);
   if (delivery.newest) {
-    delivery.round_trip =
-        now.time_since_epoch() - Duration(static_cast<Duration::rep>(report.echo_ns + report.held_ns));
+    delivery.round_trip = now - sent_.passed_sent_at() - Duration(static_cast<Duration::rep>(report.held_ns));
     rtt_.sample(delivery.round_trip);
   }
   delivery.smoothed_round_trip = rtt_.smoothed();

@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from waiting import SECONDS_MAX, wait_until  # noqa: E402
 
 FTX = os.path.join(os.environ["SLUICE_BIN"], "ftx")
+SESSION = 3  # the version of docs/formats/ftx.md
 OK, USAGE, SOURCE_UNREADABLE, PROTOCOL_ERROR, WRITE_FAILED = 0, 2, 5, 13, 10
 SSH_MISSING, SSH_FAILED, REMOTE_MISSING, REMOTE_VERSION = 16, 17, 18, 19
 UDP_BLOCKED, NO_SUCH_PATH, REMOTE_LOST, INTERRUPTED = 20, 21, 22, 130
@@ -312,7 +313,7 @@ def ssh_closes_its_output_and_stays(at):
 
 @case('python3 "$top/liar"; exec cat > /dev/null')
 def udp_does_not_come_through(at):
-    ready = struct.pack(">BHI", 2, 9, 1472) + b"\x00" + b"\x01x"
+    ready = struct.pack(">BHI", SESSION, 9, 1472) + b"\x00" + b"\x01x"
     message = MAGIC + b"\x02\x02" + struct.pack(">I", len(ready)) + ready
     (at.top / "liar").write_text(f"import sys\nsys.stdout.buffer.write({message!r})\n")
     at.expect(UDP_BLOCKED, at.source(), "127.0.0.1:", options=["--via", "udp"], says="port 9 of 127.0.0.1")
@@ -320,7 +321,7 @@ def udp_does_not_come_through(at):
 
 @case('cat > /dev/null & python3 "$top/liar"; wait')
 def a_message_out_of_turn(at):
-    ready = struct.pack(">BHI", 2, 9, 1472) + b"\x00" + b"\x01x"
+    ready = struct.pack(">BHI", SESSION, 9, 1472) + b"\x00" + b"\x01x"
     message = MAGIC + b"\x02\x02" + struct.pack(">I", len(ready)) + ready
     (at.top / "liar").write_text(f"import sys\nsys.stdout.buffer.write({message!r} + b'x')\n")
     at.expect(PROTOCOL_ERROR, at.source(), "127.0.0.1:", says="broke the start")
@@ -459,7 +460,7 @@ def start_message(kind, body=b""):
     return MAGIC + bytes([2, kind]) + struct.pack(">I", len(body)) + body
 
 
-READY = struct.pack(">BHI", 2, 9, 1472) + b"\x00" + b"\x01x"
+READY = struct.pack(">BHI", SESSION, 9, 1472) + b"\x00" + b"\x01x"
 LIAR = 'python3 "$top/liar"; exec cat > /dev/null'
 
 
@@ -561,7 +562,7 @@ def the_far_side_of_another_protocol_says_so(at):
 @case()
 def the_far_side_ends_with_its_input(at):
     """A request and then the end: nothing stays."""
-    body = bytes(32) + struct.pack(">BBBIIBBQHHBBHB", 1, 1, 2, 0, 30000, 1, 1, 0, 0, 0, 0, 0, 0, 1) + b"9" + struct.pack(">HH", 1, 0)
+    body = bytes(32) + struct.pack(">BBBIIBBQHHBBHB", 1, 1, SESSION, 0, 30000, 1, 1, 0, 0, 0, 0, 0, 0, 1) + b"9" + struct.pack(">HH", 1, 0)
     ended = remote(MAGIC + b"\x02\x01" + struct.pack(">I", len(body)) + body, {**os.environ, "HOME": str(at.home)})
     assert ended.stdout.startswith(MAGIC + b"\x02\x02") and ended.returncode == INTERRUPTED, ended
     assert not at.leftovers()
@@ -569,7 +570,7 @@ def the_far_side_ends_with_its_input(at):
 
 @case()
 def the_far_side_answers_one_echo_and_nothing_behind_a_switch(at):
-    body = bytes(32) + struct.pack(">BBBIIBBQHHBBHB", 1, 1, 2, 0, 30000, 1, 1, 0, 0, 0, 0, 0, 0, 1) + b"9" + struct.pack(">HH", 1, 0)
+    body = bytes(32) + struct.pack(">BBBIIBBQHHBBHB", 1, 1, SESSION, 0, 30000, 1, 1, 0, 0, 0, 0, 0, 0, 1) + b"9" + struct.pack(">HH", 1, 0)
     environment = {**os.environ, "HOME": str(at.home)}
     for behind, answer, answers in (
             (start_message(4), start_message(4), 1), (start_message(4) + start_message(4), start_message(4), 1),

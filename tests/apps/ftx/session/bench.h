@@ -19,7 +19,7 @@ struct Bench {
   Server server;
   TimePoint now = start;
   Peer peer{as_bytes("client")};
-  Envelope envelope{Kind::hello, 0, 1, 42};
+  Envelope envelope{Kind::hello, 0, 42};
   Content buffer = Content(2000);
 
   explicit Bench(ServerOptions options = {}) : server(insecure(options), destination) {}
@@ -56,7 +56,7 @@ struct Bench {
              const std::vector<FileEntry>& files = {{"file", 100'000}}) {
     offer(offer_of(with, path, files));
   }
-  void probe() { send(emit_probe(envelope, {++last_sequence, 1, 1, 0}, buffer)); }
+  void probe() { send(emit_probe(envelope, {++last_sequence, 0, 1}, buffer)); }
   void error(std::uint16_t code, std::string_view text = "") { send(emit_error(envelope, {code, text}, buffer)); }
 
   /// Everything the server has to send now; answers the last datagram of `kind`.
@@ -81,7 +81,7 @@ struct Bench {
     if (sequence == 0) {
       sequence = ++last_sequence;
     }
-    const std::size_t header = emit_data_header(envelope, {{sequence, 1, 1, 0}, adu, false}, buffer);
+    const std::size_t header = emit_data_header(envelope, {{sequence, 0, 1}, adu, false}, buffer);
     std::copy(payload.begin(), payload.end(), buffer.begin() + static_cast<std::ptrdiff_t>(header));
     send(header + payload.size());
   }

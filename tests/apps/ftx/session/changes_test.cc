@@ -179,7 +179,7 @@ TEST(ChangesTold, AReceiverIsNotBelievedWhatCannotBe) {
 /// Threat: a sender that notes what it was not told, or nothing at all.
 TEST(ChangesTold, WhatIsNotNotedComesAgainAndNoMoreWaitsThanFits) {
   ChangeAnnouncer announcer;
-  const Envelope envelope{.kind = Kind::changes, .transfer = 1, .connection = 1};
+  const Envelope envelope{.kind = Kind::changes, .connection = 1};
   std::vector<std::byte> out(control_bytes_max);
   TimePoint now{1h};
   const auto next = [&] { return announcer.next(now, 1ms, envelope, out); };

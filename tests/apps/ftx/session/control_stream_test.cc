@@ -9,7 +9,7 @@ namespace sluice::ftx::test {
 namespace {
 
 constexpr TimePoint stream_start{1h};
-const Envelope control_envelope{Kind::control, 0, 1, 42};
+const Envelope control_envelope{Kind::control, 0, 42};
 
 /// Two ends joined by faulty links, in simulated time.
 struct Pair {

@@ -264,7 +264,7 @@ class Hostile {
   std::uint64_t sent = 0;
 
  private:
-  Envelope envelope(int port) const { return {Kind::hello, 0, 1, static_cast<std::uint64_t>(port)}; }
+  Envelope envelope(int port) const { return {Kind::hello, 0, static_cast<std::uint64_t>(port)}; }
   void deliver(int host, int port, std::size_t size) {
     ++sent;
     server_.receive(now_, ConstBytes(buffer_).first(size), address(host, port));
@@ -282,9 +282,9 @@ class Hostile {
     offer.manifest_digest = digest_of(manifest_);
     deliver(host, port, emit_offer(envelope(port), offer, buffer_));
   }
-  void probe(int host, int port) { deliver(host, port, emit_probe(envelope(port), {++sequence_, 1, 1, 0}, buffer_)); }
+  void probe(int host, int port) { deliver(host, port, emit_probe(envelope(port), {++sequence_, 0, 1}, buffer_)); }
   void data(int host, int port, const AduName& adu) {
-    const std::size_t header = emit_data_header(envelope(port), {{++sequence_, 1, 1, 0}, adu, false}, buffer_);
+    const std::size_t header = emit_data_header(envelope(port), {{++sequence_, 0, 1}, adu, false}, buffer_);
     if (adu.file == manifest_file && host == 9) {
       const ConstBytes part = ConstBytes(manifest_).subspan(adu.offset, adu.length);
       std::copy(part.begin(), part.end(), buffer_.begin() + static_cast<std::ptrdiff_t>(header));
@@ -303,7 +303,7 @@ class Hostile {
         size = emit_hello(envelope(1), {1, 1408}, buffer_);
         break;
       default:
-        emit_data_header(envelope(static_cast<int>(prng_.below(64))), {{1, 1, 1, 0}, {0, 1408, 0}, false}, buffer_);
+        emit_data_header(envelope(static_cast<int>(prng_.below(64))), {{1, 0, 1}, {0, 1408, 0}, false}, buffer_);
         buffer_[prng_.below(56)] = static_cast<std::byte>(prng_());
         break;
     }

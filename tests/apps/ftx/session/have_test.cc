@@ -100,7 +100,7 @@ TEST(Have, WhatIsTakenBehindTheEndIsFollowedByAReport) {
   Offer offer{.total_bytes = file.size_bytes, .adu_bytes = 1408, .files = 1, .manifest_bytes = size};
   offer.manifest_digest = digest_of(manifest);
   offer.update.compare = Update::Compare::digest;
-  Envelope envelope{Kind::data, 0, 1, 42};
+  Envelope envelope{Kind::data, 0, 42};
   Budget host(1U << 30);
   AduDecompressor decompressor;
   EventQueue events;
@@ -109,9 +109,9 @@ TEST(Have, WhatIsTakenBehindTheEndIsFollowedByAReport) {
   Receiver receiver(now, envelope, offer, {}, destination, host, decompressor, events, drops);
   Content buffer(2000);
   const std::size_t header =
-      emit_data_header(envelope, {{1, 1, 100'000, 0}, {manifest_file, size, 0}, false, false}, buffer);
+      emit_data_header(envelope, {{1, 0, 100'000}, {manifest_file, size, 0}, false, false}, buffer);
   std::ranges::copy(manifest, buffer.begin() + static_cast<std::ptrdiff_t>(header));
-  receiver.receive(now, {Kind::data, 0, 1, 42}, ConstBytes(buffer).first(header + size));
+  receiver.receive(now, {Kind::data, 0, 42}, ConstBytes(buffer).first(header + size));
 
   std::uint64_t said = 0;
   const auto reports = [&] {
@@ -132,7 +132,7 @@ TEST(Have, WhatIsTakenBehindTheEndIsFollowedByAReport) {
   now += 1ms;
   ASSERT_EQ(reports(), 0) << "there is no news";
   const std::size_t taken = emit_taken(envelope, said, buffer);
-  receiver.receive(now, {Kind::taken, 0, 1, 42}, ConstBytes(buffer).first(taken));
+  receiver.receive(now, {Kind::taken, 0, 42}, ConstBytes(buffer).first(taken));
   EXPECT_EQ(reports(), 1);
 }
 

@@ -8,7 +8,7 @@
 namespace sluice::ftx::test {
 namespace {
 
-const Envelope hello_envelope{Kind::hello, 0, 1, 42};
+const Envelope hello_envelope{Kind::hello, 0, 42};
 
 TEST(Hostile, AHelloCostsNoMemoryAndIsAnsweredWithLess) {
   Bench bench;
@@ -49,9 +49,9 @@ TEST(Hostile, StrangersNeverGetMoreThanTheySent) {
 }
 
 TEST(Hostile, WhatIsMalformedIsNotAnswered) {
-  for (const std::size_t size : {16UL, 39UL, 40UL, 56UL, 58UL, 500UL}) {
+  for (const std::size_t size : {11UL, 20UL, 21UL, 31UL, 32UL}) {
     Bench bench;
-    emit_data_header({Kind::data, 0, 1, 9}, {{1, 1, 1, 0}, {0, 1, 0}, false}, bench.buffer);
+    emit_data_header({Kind::data, 0, 9}, {{1, 0, 1}, {0, 1, 0}, false}, bench.buffer);
     bench.send(size);
     EXPECT_EQ(bench.answer(), 0U) << size;
     EXPECT_EQ(bench.server.drops().malformed, 1U) << size;
@@ -97,30 +97,6 @@ TEST(Hostile, AnOfferAboveTheTransportsDatagramsIsMalformed) {
   EXPECT_EQ(bench.server.sessions(), 1U);
 }
 
-TEST(Hostile, AnotherTransferOfTheConnectionIsNotThisOne) {
-  Bench bench;
-  bench.open();
-  (void)bench.drain(Kind::report);
-  const Content payload(1408);
-  bench.envelope.transfer = 2;
-  bench.send(emit_close(bench.envelope, bench.buffer));
-  bench.error(5);
-  bench.probe();
-  bench.data({0, 1408, 0}, payload);
-  EXPECT_EQ(bench.server.drops().unexpected, 4U);
-  EXPECT_EQ(bench.server.open_sessions(), 1U);
-  EXPECT_EQ(bench.destination.writes, 0U);
-  EXPECT_EQ(bench.answer(), 0U);
-  Content datagram(data_header_bytes + 1408);
-  emit_data_header(bench.envelope, {{900, 1, 1, 0}, {0, 1408, 0}, false}, datagram);
-  EXPECT_EQ(bench.server.inspect(bench.now, datagram, datagram.size(), bench.peer).kind,
-            Server::Inspection::Kind::unwanted);
-  EXPECT_TRUE(bench.server.memory_for(datagram, datagram.size(), bench.peer).memory.empty());
-  bench.envelope.transfer = 1;
-  bench.data({0, 1408, 0}, payload);
-  EXPECT_EQ(bench.destination.writes, 1U);
-}
-
 TEST(Hostile, PathsThatLeadOutAreRefused) {
   for (const std::string_view path : {"..", "../x", "a/../b", "/etc/passwd", "a//b", "./a", "a\nb", "a\x1b[2J"}) {
     SCOPED_TRACE(path);
@@ -163,21 +139,18 @@ TEST(Hostile, DataThatLiesNowhereIsNotWritten) {
   const AduName wrong[] = {
       {1, 1408, 0},  // no such file
       {no_file, 1408, 0},
-      {0, 1408, 1},              // between slots
+      {0, 1408, 16},             // between slots
       {0, 1408, 1408 * 71},      // beyond the end of 100,000 bytes
       {0, 1408, 1408ULL << 40},  // far beyond
-      {0, 1407, 0},              // short and not the last
-      {digest_file, 1408, 0},    // longer than the list
+      {0, 1408, file_content_max - 1408},
+      {0, 1407, 0},            // short and not the last
+      {digest_file, 1408, 0},  // longer than the list
       {manifest_file, 1408, 0},
   };
   for (const AduName& adu : wrong) {
     bench.data(adu, ConstBytes(payload).first(adu.length));
   }
   EXPECT_EQ(bench.server.drops().misplaced, std::size(wrong));
-  bench.data({0, 1408, file_bytes_max - 1408}, payload);
-  bench.data({0, 1408, UINT64_MAX - 1407}, payload);  // offset + length overflows
-  bench.data({0, 1407, 0}, payload);                  // the datagram is longer than its length says
-  EXPECT_EQ(bench.server.drops().malformed, 2U);
   EXPECT_EQ(bench.destination.writes, 0U);
   bench.data({0, 1408, 0}, payload);
   EXPECT_EQ(bench.destination.writes, 1U);
@@ -187,7 +160,7 @@ TEST(Hostile, ASequenceThatLeapsCostsOnlyItsOwnSession) {
   Bench bench;
   bench.open();
   const Content payload(1408);
-  bench.data({0, 1408, 0}, payload, 1ULL << 60);
+  bench.data({0, 1408, 0}, payload, sequence_max - 1);
   bench.data({0, 1408, 1408}, payload, 2);
   EXPECT_EQ(bench.server.drops().too_old, 1U);
   bench.now += 10s;
@@ -290,7 +263,7 @@ TEST(Hostile, NoiseFromThePeersAddressDoesNotSpoilATransfer) {
 TEST(Hostile, AReportAboutTheFutureIsIgnored) {
   World world({});
   world.source.add("file", random_content(300'000, 1));
-  const Envelope ours{Kind::report, 0, 1, Prng(world.options.seed + 2000)()};
+  const Envelope ours{Kind::report, 0, Prng(world.options.seed + 2000)()};
   world.each_step = [&] {
     Content buffer(2000);
     Report report;
@@ -334,7 +307,7 @@ struct Client {
   FixedRate rate{1'000'000'000};
   std::unique_ptr<Sender> sender;
   TimePoint now = Bench::start;
-  Envelope envelope{Kind::report, 0, 1, Prng(5)()};
+  Envelope envelope{Kind::report, 0, Prng(5)()};
   Content buffer = Content(2000);
   std::uint64_t highest = 0;
   std::uint64_t adus = 0;
@@ -424,7 +397,7 @@ TEST(Hostile, ReportsInPartsLeaveNoSequenceOut) {
   bench.drain(Kind::report);
   constexpr std::uint32_t gaps = 3 * Report::ranges_max + 1;
   for (std::uint32_t i = 1; i <= gaps; ++i) {
-    bench.send(emit_probe(bench.envelope, {1 + 2 * i, 1, 1, 2 * i}, bench.buffer));  // all before it count still
+    bench.send(emit_probe(bench.envelope, {1 + 2 * i, 2 * i, 1}, bench.buffer));  // all before it count still
   }
   bench.now += 1s;
   std::uint64_t parts = 0, missing = 0, next = 0;
@@ -719,20 +692,19 @@ TEST(Hostile, ImpossibleTimesMeasureNoRoundTrip) {
   Recorder control;
   Client client(0, &source, &control);
   client.accepted();
-  const auto measured = [&](std::uint64_t echo_ns, std::uint64_t held_ns) {
+  const auto measured = [&](Duration later, std::uint64_t held_ns) {
     client.now += 10ms;
     client.take();
-    client.now += 10ms;
+    client.now += later;
     Report report = client.all(Phase::data);
-    report.echo_ns = echo_ns;
     report.held_ns = held_ns;
     client.report(report);
     return control.deliveries.back().round_trip;
   };
-  EXPECT_EQ(measured(nanoseconds(client.now + 10ms), 4'000'000), 6ms);
-  EXPECT_EQ(measured(nanoseconds(client.now + 1h), 0), 0ms) << "of the future";
-  EXPECT_EQ(measured(0, 0), 0ms) << "an hour ago";
-  EXPECT_EQ(measured(nanoseconds(client.now + 10ms), 20'000'000), 0ms) << "held for longer than it took";
+  EXPECT_EQ(measured(10ms, 4'000'000), 6ms);
+  EXPECT_EQ(measured(10ms, 20'000'000), 0ms) << "held for longer than it took";
+  EXPECT_EQ(measured(10ms, UINT64_MAX), 0ms);
+  EXPECT_EQ(measured(10ms, 10'000'000), 0ms) << "held all the time";
 }
 
 /// Probes that go unanswered come ever later, and as early as the first again when something has arrived.

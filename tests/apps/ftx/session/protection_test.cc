@@ -22,15 +22,15 @@ struct Ends {
 
 Content control_of(Protection& end, std::uint16_t code) {
   Content out(control_bytes_max);
-  const std::size_t size = emit_error({Kind::error, 0, 1, end.connection()}, {code, "text"}, out);
+  const std::size_t size = emit_error({Kind::error, 0, end.connection()}, {code, "text"}, out);
   out.resize(end.seal_control(out, size));
   return out;
 }
 
 Content data_of(Protection& end, std::uint64_t sequence, ConstBytes payload) {
   Content out(data_header_bytes + payload.size() + tag_bytes);
-  const Envelope envelope{Kind::data, end.flags(), 1, end.connection()};
-  const Data data{{sequence, 1, 1, 0}, {0, static_cast<std::uint32_t>(payload.size()), 1408 * sequence}, false};
+  const Envelope envelope{Kind::data, end.flags(), end.connection()};
+  const Data data{{sequence, 0, 1}, {0, static_cast<std::uint32_t>(payload.size()), 1408 * sequence}, false};
   emit_data_header(envelope, data, out);
   EXPECT_TRUE(
       end.seal_payload(ConstBytes(out).first(data_header_bytes), payload, Bytes(out).subspan(data_header_bytes)));
@@ -74,18 +74,16 @@ TEST(Protection, TheExampleOfTheProtocolPage) {
   Protection initiator = Protection::create(schedule, Cipher::aes_128_gcm, Side::initiator).value();
   EXPECT_EQ(initiator.connection(), 0xda3a4ddbe7a33737U);
   Content close(control_bytes_max);
-  const Envelope envelope{Kind::close, 0, 1, initiator.connection()};
+  const Envelope envelope{Kind::close, 0, initiator.connection()};
   close.resize(initiator.seal_control(close, emit_close(envelope, close)));
-  EXPECT_EQ(to_hex(close), "0208000200000001da3a4ddbe7a337370000000000000000aa7e7843638aac746ad4b095b296d6f4");
+  EXPECT_EQ(to_hex(close), "030802da3a4ddbe7a337370000000000000000f062d295b8cc5eee815890fe9d5d32eb");
   Content data(data_header_bytes + 2 + tag_bytes);
-  emit_data_header({Kind::data, initiator.flags(), 1, initiator.connection()},
-                   {{9, 1'000'000'000, 1000, 5}, {0, 2, 1408}, true}, data);
+  emit_data_header({Kind::data, initiator.flags(), initiator.connection()}, {{9, 5, 1000}, {0, 2, 1408}, true}, data);
   ASSERT_TRUE(initiator.seal_payload(ConstBytes(data).first(data_header_bytes), as_bytes("hi"),
                                      Bytes(data).subspan(data_header_bytes)));
-  EXPECT_EQ(
-      to_hex(data),
-      "0204000300000001da3a4ddbe7a337370000000000000009000000003b9aca00000003e80000000500000000000005800000000000000002"
-      "6d82b9901958fa82a73013c26374f567db18");
+  EXPECT_EQ(to_hex(data),
+            "030403da3a4ddbe7a33737000000000009000005400000000000580000000000"
+            "6d82a8b85bf13ae52c469ddbb9ceb2d350e9");
 }
 
 TEST(Protection, WhatIsSealedDoesNotShowWhatItIs) {

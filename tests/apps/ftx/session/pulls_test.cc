@@ -369,7 +369,7 @@ TEST(Pulls, WhatIsNoRequestEndsTheHandshakeWithoutASession) {
       while (auto control = stream.next(now)) {
         control->cookie = jar.issue(now, from, 5);
         control->cipher = 1;
-        server.receive(now, ConstBytes(out).first(emit_control({Kind::control, 0, 1, 5}, *control, out)), from);
+        server.receive(now, ConstBytes(out).first(emit_control({Kind::control, 0, 5}, *control, out)), from);
       }
       transmit_all(server, now, [&](ConstBytes datagram, const Peer&) {
         const auto control = parse_control(datagram);

@@ -154,7 +154,7 @@ TEST(RunsThatFail, AFullDiskEndsTheSession) {
     std::vector<Content> datagrams;
     for (const std::uint64_t adu : {0U, 1U, 2U, 9U, 10U}) {
       Content& datagram = datagrams.emplace_back(data_header_bytes + 1408);
-      emit_data_header(bench.envelope, {{++bench.last_sequence, 1, 1, 0}, {0, 1408, adu * 1408}, false}, datagram);
+      emit_data_header(bench.envelope, {{++bench.last_sequence, 0, 1}, {0, 1408, adu * 1408}, false}, datagram);
     }
     std::vector<Bytes> run(datagrams.begin(), datagrams.end());
     bench.server.receive_run(bench.now, run, bench.peer);
@@ -177,10 +177,10 @@ TEST(RunsThatFail, WhatComesBeforeTheEndOfASessionIsWrittenBeforeIt) {
     bench.open();
     bench.destination.capacity_bytes = 0;
     std::vector<Content> datagrams(3, Content(data_header_bytes + 1408));
-    emit_data_header(bench.envelope, {{++bench.last_sequence, 1, 1, 0}, {0, 1408, 0}, false}, datagrams[0]);
+    emit_data_header(bench.envelope, {{++bench.last_sequence, 0, 1}, {0, 1408, 0}, false}, datagrams[0]);
     datagrams[1].resize(
         emit_error(bench.envelope, {static_cast<std::uint16_t>(ExitCode::interrupted), "stopped"}, datagrams[1]));
-    emit_data_header(bench.envelope, {{++bench.last_sequence, 1, 1, 0}, {0, 1408, 1408}, false}, datagrams[2]);
+    emit_data_header(bench.envelope, {{++bench.last_sequence, 0, 1}, {0, 1408, 1408}, false}, datagrams[2]);
     if (together) {
       std::vector<Bytes> run(datagrams.begin(), datagrams.end());
       bench.server.receive_run(bench.now, run, bench.peer);
@@ -213,7 +213,7 @@ TEST(RunsOfTwo, EachSessionGetsItsOwn) {
       Envelope envelope = bench.envelope;
       envelope.connection = connection;
       Content& datagram = datagrams.emplace_back(data_header_bytes + length);
-      emit_data_header(envelope, {{++bench.last_sequence, 1, 1, 0}, {0, length, at}, false}, datagram);
+      emit_data_header(envelope, {{++bench.last_sequence, 0, 1}, {0, length, at}, false}, datagram);
       std::copy_n(content.begin() + at, length, datagram.begin() + data_header_bytes);
     }
   }

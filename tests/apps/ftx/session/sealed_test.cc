@@ -115,7 +115,7 @@ TEST(Sealed, NothingUnsealedIsTakenOrAnswered) {
   world.source.add("file", random_content(500'000, 1));
   world.run([&] { return world.server->sessions() == 1 && world.forward.sent > 100; });
   ASSERT_EQ(world.server->sessions(), 1U);
-  const Envelope plain{Kind::hello, 0, 1, protection_of(1, Side::initiator).connection()};
+  const Envelope plain{Kind::hello, 0, protection_of(1, Side::initiator).connection()};
   Content out(2000);
   const auto inject = [&](std::size_t size) { world.inject(ConstBytes(out).first(size)); };
   const auto answer = [&](std::size_t size) { world.sender->receive(world.now, ConstBytes(out).first(size)); };
@@ -124,8 +124,8 @@ TEST(Sealed, NothingUnsealedIsTakenOrAnswered) {
   inject(emit_offer(plain, {.adu_bytes = 1408, .files = 1, .manifest_bytes = 31}, out));
   inject(emit_error(plain, {5, "forged"}, out));
   inject(emit_close(plain, out));
-  inject(emit_probe(plain, {1'000'000, 1, 1, 0}, out));
-  inject(emit_data_header(plain, {{1'000'001, 1, 1, 0}, {0, 100, 0}, false}, out) + 100);
+  inject(emit_probe(plain, {1'000'000, 0, 1}, out));
+  inject(emit_data_header(plain, {{1'000'001, 0, 1}, {0, 100, 0}, false}, out) + 100);
   answer(emit_error(plain, {5, "forged"}, out));
   answer(emit_close(plain, out));
   answer(emit_cookie(plain, {1, 1408, {}}, out));

@@ -108,7 +108,7 @@ struct RunSender {
     const auto hello = parse_envelope(sent.front());
     const auto nonce = parse_hello(sent.front())->nonce;
     Content out(control_bytes_max);
-    envelope = {Kind::report, 0, hello->transfer, hello->connection};
+    envelope = {Kind::report, 0, hello->connection};
     out.resize(emit_cookie(envelope, {nonce, run_adu_bytes, {}}, out));
     sender->receive(now, out);
     ahead = drain() - 1;  // OFFER, manifest, and the first flight

@@ -151,17 +151,13 @@ TEST(Standing, NothingBeginsWithoutACookieOfThisPeerThisConnectionAndThisMoment)
   forged[envelope_bytes + 23] ^= std::byte{1};
   expect_ignored(meeting.now, forged, meeting.peer);
   forged = hello;
-  forged[15] ^= std::byte{1};
+  forged[envelope_bytes - 1] ^= std::byte{1};  // another connection
   expect_ignored(meeting.now, forged, meeting.peer);
   expect_ignored(meeting.now, hello, peer_named("victim"));
   expect_ignored(meeting.now + CookieJar::lifetime + 2s, hello, meeting.peer);
   meeting.step();
   EXPECT_EQ(meeting.sent_to, before) << "and nothing is answered";
   EXPECT_EQ(meeting.server.drops().bad_cookie, 4U);
-  forged = hello;
-  forged[7] ^= std::byte{2};  // another transfer than the first
-  expect_ignored(meeting.now, forged, meeting.peer);
-  EXPECT_EQ(meeting.server.drops().malformed, 1U);
   meeting.server.receive(meeting.now, hello, meeting.peer);
   EXPECT_EQ(meeting.server.handshakes(), 1U);
 }
@@ -176,13 +172,13 @@ TEST(Standing, AStrangersAddressNeverGetsMoreThanCameFromIt) {
     received += size;
     meeting.server.receive(meeting.now, ConstBytes(out).first(size), victim);
   };
-  const Envelope envelope{Kind::hello, 0, 1, 42};
+  const Envelope envelope{Kind::hello, 0, 42};
   const Content bytes(300);
   for (int i = 0; i < 100; ++i) {
     send(emit_hello(envelope, {1, 1392}, out));
     send(emit_control(envelope, {.cipher = 1, .bytes = bytes}, out));
     send(emit_offer(envelope, {.adu_bytes = 1392, .files = 1, .manifest_bytes = 31}, out));
-    send(emit_probe(envelope, {1, 1, 1, 0}, out));
+    send(emit_probe(envelope, {1, 0, 1}, out));
     meeting.begin();
     meeting.step();
     meeting.now += 100ms;
@@ -332,7 +328,7 @@ TEST(Standing, TenThousandHalfOpenHandshakesAreBoundedWhileAGoodClientTransfers)
     // A thousand hosts, in turn, five a millisecond: before, during and after the good client's handshake.
     for (; begun < 10'000 && begun * 200us <= meeting.now - started; ++begun) {
       const Peer from = peer_named(std::to_string(10'000 + begun % 1000) + "/" + std::to_string(begun));
-      const Envelope envelope{Kind::control, 0, 1, 1'000'000 + static_cast<std::uint64_t>(begun)};
+      const Envelope envelope{Kind::control, 0, 1'000'000 + static_cast<std::uint64_t>(begun)};
       Content out(2000);
       const Control control{
           .cookie = jar.issue(meeting.now, from, envelope.connection), .cipher = 1, .bytes = client_hello};
@@ -362,8 +358,7 @@ TEST(Standing, AHostHasAPartOfTheHandshakes) {
   for (std::uint64_t i = 0; i < 100; ++i) {
     const Peer from = peer_named("evil" + std::to_string(i));
     const Control control{.cookie = jar.issue(meeting.now, from, i), .cipher = 1, .bytes = client_hello};
-    meeting.server.receive(meeting.now, ConstBytes(out).first(emit_control({Kind::control, 0, 1, i}, control, out)),
-                           from);
+    meeting.server.receive(meeting.now, ConstBytes(out).first(emit_control({Kind::control, 0, i}, control, out)), from);
   }
   EXPECT_EQ(meeting.server.handshakes(), options.handshake_limits.per_host_max);
   meeting.source.add("file", random_content(1000, 1));

@@ -415,7 +415,7 @@ TEST(Stream, SendersThatLie) {
            {"a size behind the last ADU", [&](Bench& b) { say(b, 0, 4), end(b, size + 1); }, ExitCode::protocol_error},
            {"a size that shrinks", [&](Bench& b) { say(b, 0, 3), end(b, 1408); }, ExitCode::protocol_error},
            {"an end of nothing", [&](Bench& b) { say(b, 0, 1), end(b, 0); }, ExitCode::protocol_error},
-           {"a size beyond all files", [&](Bench& b) { end(b, file_bytes_max); }, ExitCode::protocol_error},
+           {"a size beyond all files", [&](Bench& b) { end(b, file_content_max); }, ExitCode::protocol_error},
            {"an end before what has come",
             [&](Bench& b) { say(b, 0, 3), b.data({0, 100, 1408}, Content(100)); },
             {}},  // the place is filled
@@ -435,7 +435,7 @@ TEST(Stream, SendersThatLie) {
             {},
             true},
            {"the last byte of all files",
-            [&](Bench& b) { b.data({0, 1408, (file_bytes_max / 1408 - 1) * 1408}, Content(1408)), say(b, 0, 1); },
+            [&](Bench& b) { b.data({0, 1408, (file_content_max / 1408 - 1) * 1408}, Content(1408)), say(b, 0, 1); },
             {}}}) {
     SCOPED_TRACE(lie.what);
     Bench bench;

@@ -20,7 +20,9 @@ Stream datagram(std::size_t size, std::uint8_t first) {
   return bytes;
 }
 
-void frame(Stream& out, ConstBytes datagram) { append_frame(out, datagram.first(16), datagram.subspan(16)); }
+void frame(Stream& out, ConstBytes datagram) {
+  append_frame(out, datagram.first(frame_datagram_bytes_min), datagram.subspan(frame_datagram_bytes_min));
+}
 
 /// Feeds all of it, at most `step` bytes at a time.
 std::vector<Stream> read(FrameReader& reader, ConstBytes stream, std::size_t step) {
