@@ -83,7 +83,7 @@ void Bbr::on_report(TimePoint now, const Delivery& delivery) {
     idle_restart_ = false;
   }
   if (loss_round_start_ && delivery.newest) {  // AdvanceLatestDeliverySignals
-    bw_latest_ = delivery.rate.value_or(0);
+    bw_latest_ = shown_bandwidth(delivery);
     inflight_latest_ = delivered_in_round_trip(delivery);
   }
   set_pacing_rate(pacing_gain());

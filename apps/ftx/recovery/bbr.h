@@ -70,6 +70,11 @@
 //  11. After a probe that overflowed the queue it waits for the next one twice as long as the draft. Each such probe
 //      takes 0.3 of a Cubic flow's window, which it wants more than five seconds to get back (measured beside Cubic:
 //      1.43 of an equal share without, 1.2 with). The price: what others leave is found up to 3 s later.
+//  12. While it cruises and no queue is evident, what arrives as fast as it was sent shows no limit of the path but the
+//      sender's own rate, which is 0.95 of the path's where a queue was evident a round trip ago (deviation 6). With
+//      that for the latest delivery rate a few random losses lowered the short-term model to 0.95 until the next probe,
+//      seconds later (measured: 256 MiB at 1 Gbit/s, 50 ms, 0.1 % loss took 2.65 s instead of 2.53 with one seed in
+//      three).
 //
 // Random numbers (the length of cruising) come from a seed. Reads no clock. Not thread-safe.
 
@@ -114,6 +119,7 @@ class Bbr final : public CongestionControl {
   void update_round(const Delivery& delivery);
   void start_round() { next_round_delivered_ = delivered_; }
   void end_round();
+  [[nodiscard]] std::uint64_t shown_bandwidth(const Delivery& delivery) const;
   void update_latest_delivery(const Delivery& delivery);
   void update_max_bandwidth(const Delivery& delivery);
   void update_congestion_signals();

@@ -53,13 +53,20 @@ void Bbr::end_round() {
   extra_acked_[round_count_ % extra_acked_rounds] = 0;
 }
 
+/// Deviation 12.
+std::uint64_t Bbr::shown_bandwidth(const Delivery& delivery) const {
+  const std::uint64_t rate = delivery.rate.value_or(0);
+  const bool limited_by_itself = state_ == State::probe_bw_cruise && !queue_evident() && delivery.as_sent;
+  return limited_by_itself ? std::max(rate, bandwidth()) : rate;
+}
+
 /// Section 5.5.10.3, UpdateLatestDeliverySignals.
 void Bbr::update_latest_delivery(const Delivery& delivery) {
   loss_round_start_ = false;
   if (!delivery.newest) {
     return;
   }
-  bw_latest_ = std::max(bw_latest_, delivery.rate.value_or(0));
+  bw_latest_ = std::max(bw_latest_, shown_bandwidth(delivery));
   inflight_latest_ = std::max(inflight_latest_, delivered_in_round_trip(delivery));
   if (delivery.newest->delivered_bytes >= loss_round_delivered_) {
     loss_round_delivered_ = delivered_;

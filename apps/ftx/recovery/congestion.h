@@ -53,6 +53,7 @@ struct Delivery {
   std::optional<AtSend> newest_lost;  // of the newest datagram that this report declared lost
 
   std::optional<std::uint64_t> rate;  // bytes a second that arrived while P was under way (RS.delivery_rate)
+  bool as_sent = false;               // with `rate`: that arrived as fast as it was sent, so the path may do more
   // Bytes a second that arrived in the last half report_interval() or more, at most at what they were sent; not with
   // every report; and, at the first, of the first flight. Newer than `rate`, which covers a round trip, but of a burst,
   // and blurred where the receiver gets its processor late.

@@ -16,6 +16,7 @@ constexpr std::uint64_t negligible_bytes = 4096;  // copies of the list, which g
 constexpr std::uint64_t first_flight_bytes = ReceiveCredit::initial_bytes / 4 * 5;  // with headers
 constexpr std::uint64_t first_sample_bytes = ReceiveCredit::initial_bytes / 4;
 constexpr Duration arrivals_min = std::chrono::milliseconds(1);  // in less, a batch makes any rate
+constexpr int as_sent_part = 32;                                 // later by this part is as fast
 
 std::optional<std::uint64_t> bytes_a_second(std::uint64_t bytes, Duration span) {
   if (span <= Duration{} || bytes == 0) {
@@ -134,8 +135,12 @@ void DeliverySampler::sample(TimePoint now, const Report& report, const SentAdus
   const Duration ack_elapsed = receiver_clock
                                    ? Duration(static_cast<Duration::rep>(current_.arrived_ns - then.arrived_ns))
                                    : current_.delivered_at - then.delivered_at;
-  const Duration elapsed = std::max(ack_elapsed, newest.sent_at - then.first_sent_at);
-  delivery.rate = bytes_a_second(current_.delivered_bytes - then.delivered_bytes, elapsed);
+  const Duration send_elapsed = newest.sent_at - then.first_sent_at;
+  const std::uint64_t arrived = current_.delivered_bytes - then.delivered_bytes;
+  const std::uint64_t passed = current_.passed_bytes - then.passed_bytes;
+  delivery.rate = bytes_a_second(arrived, std::max(ack_elapsed, send_elapsed));
+  delivery.as_sent =
+      ack_elapsed <= send_elapsed + send_elapsed / as_sent_part && arrived + passed / as_sent_part >= passed;
   delivery.arrival_rate = arrival_rate(newest, held);
   if (delivery.newest->delivered_bytes == 0) {
     delivery.arrival_rate = std::max(delivery.arrival_rate, first_arrival_rate(newest));

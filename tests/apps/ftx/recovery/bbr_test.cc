@@ -29,6 +29,8 @@ struct Driver {
     bool window_limited = false;
     std::uint64_t runs = 10;  // of losses
     std::optional<std::uint64_t> arrival_rate{};
+    bool as_sent = false;
+    bool within = false;  // it begins no round
   };
 
   /// A report a whole round trip after the last.
@@ -38,7 +40,7 @@ struct Driver {
     Delivery delivery;
     delivery.round_trip = delivery.smoothed_round_trip = change.round_trip;
     delivery.newest = Delivery::AtSend{};
-    delivery.newest->delivered_bytes = delivered;
+    delivery.newest->delivered_bytes = change.within ? 0 : delivered;
     delivery.newest->in_flight_bytes = change.in_flight;
     delivery.newest->application_limited = change.limited;
     delivered += bytes;
@@ -49,11 +51,13 @@ struct Driver {
     delivery.window_limited = change.window_limited;
     delivery.rate = change.rate;
     delivery.arrival_rate = change.arrival_rate;
+    delivery.as_sent = change.as_sent;
     delivery.newest->resolved_since_bytes = bytes + change.lost;
     if (change.lost > 0) {
       delivery.newly_lost_bytes = delivery.newest->lost_since_bytes = change.lost;
       delivery.newly_lost_runs = change.runs;
       delivery.newest_lost = delivery.newest;
+      delivery.newest_lost->delivered_bytes = delivered - bytes;
     }
     bbr.on_sent(now, bbr_datagram);
     bbr.on_report(now, delivery);
@@ -265,6 +269,25 @@ TEST(Bbr, TwoLostDatagramsAreNoQueueThatOverflowsAndThreeAre) {
       driver.round({.rate = bbr_rate * 8 / 10, .round_trip = 60ms, .lost = lost * bbr_datagram});
     }
     EXPECT_EQ(driver.bbr.bandwidth() < before, lost == 3);
+  }
+}
+
+// Deviation 12. It sent less because a queue was evident; then a few are lost at random.
+TEST(Bbr, WhatArrivesAsItWasSentSlowsACruiseOnlyWhereAQueueIs) {
+  for (const bool as_sent : {false, true}) {
+    for (const Duration then : {40ms, 60ms}) {
+      Driver driver;
+      driver.reach(probe_bw_cruise);
+      const std::uint64_t before = driver.bbr.bandwidth();
+      const std::uint64_t slow = bbr_rate * 94 / 100;
+      driver.round({.rate = slow, .round_trip = 60ms, .as_sent = as_sent});
+      driver.round({.rate = slow, .round_trip = 60ms, .as_sent = as_sent});
+      driver.round({.rate = slow, .round_trip = then, .as_sent = as_sent});
+      driver.round({.rate = slow, .round_trip = then, .lost = 5 * bbr_datagram, .as_sent = as_sent, .within = true});
+      driver.round({.rate = slow, .round_trip = then, .as_sent = as_sent});
+      ASSERT_EQ(driver.bbr.state(), probe_bw_cruise);
+      EXPECT_EQ(driver.bbr.bandwidth() < before, !as_sent || then == 60ms) << as_sent << ' ' << then.count();
+    }
   }
 }
 

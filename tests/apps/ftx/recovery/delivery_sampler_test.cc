@@ -57,6 +57,22 @@ TEST(DeliverySampler, TheRateIsThatOfArrivalHoweverReportsAreSpaced) {
   EXPECT_EQ(delivery.in_flight_bytes, 9 * sampled_datagram);
 }
 
+TEST(DeliverySampler, SaysWhetherAllArrivedAsFastAsItWasSent) {
+  const auto as_sent = [](std::uint64_t arrived, Duration later) {
+    Link link;
+    link.send(10);
+    (void)link.report(1, 1);
+    link.send(7);
+    (void)link.report(8, 8);
+    link.send(13);
+    link.now += later;
+    return link.report(21, arrived).as_sent;
+  };
+  EXPECT_TRUE(as_sent(21, 0ms));
+  EXPECT_FALSE(as_sent(20, 0ms)) << "one of 13 did not";
+  EXPECT_FALSE(as_sent(21, 1ms)) << "13 ms of sending took 14 ms to arrive";
+}
+
 TEST(DeliverySampler, TheTimeThatTheReceiverHeldAReportDoesNotLowerTheRate) {
   Link link;
   link.send(10);
