@@ -100,7 +100,7 @@ TEST(DataRun, EndsWhereANumberEnds) {
       run[i][at + bytes - 1] = static_cast<std::byte>(i - 2);
     }
   };
-  for (const std::size_t at : {11, 17, 21}) {
+  for (const std::size_t at : {11UL, 17UL, 21UL}) {
     SCOPED_TRACE(at);
     std::vector<RunDatagram> run =
         run_of(2, {sequence_max - 2, behind_max - 1, 3}, file_content_max - 2 * run_adu_bytes);
