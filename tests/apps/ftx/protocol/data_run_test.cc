@@ -92,24 +92,24 @@ TEST(DataRun, HasALongestOne) {
   EXPECT_EQ(run_in(datagrams), data_run_max);
 }
 
-// A number behind the last that its field holds is 0 there, and ends the run.
+// A number behind the last that its field holds is 0 there, and ends the run though all else goes on.
 TEST(DataRun, EndsWhereANumberEnds) {
-  const auto zero = [](std::vector<RunDatagram>& run, std::size_t at, std::size_t bytes) {
-    for (std::size_t i = 2; i < run.size(); ++i) {
-      std::fill_n(run[i].begin() + static_cast<std::ptrdiff_t>(at), bytes, std::byte{0});
-      run[i][at + bytes - 1] = static_cast<std::byte>(i - 2);
-    }
+  struct Field {
+    const char* name;
+    std::size_t at;
+    std::size_t bytes;
   };
-  for (const std::size_t at : {11UL, 17UL, 21UL}) {
-    SCOPED_TRACE(at);
-    std::vector<RunDatagram> run =
-        run_of(2, {sequence_max - 2, behind_max - 1, 3}, file_content_max - 2 * run_adu_bytes);
-    for (std::size_t i = 2; i < 4; ++i) {
-      run.push_back(run[1]);
+  for (const Field& field : {Field{"sequence", 11, 6}, {"behind", 17, 3}, {"offset", 21, 6}}) {
+    SCOPED_TRACE(field.name);
+    std::vector<RunDatagram> run = run_of(4, {1U << 30, 5, 3}, 0);
+    EXPECT_EQ(run_in(run), 4U);
+    for (std::uint64_t i = 0; i < run.size(); ++i) {
+      const std::uint64_t step = field.at == 21 ? run_adu_bytes / adu_bytes_unit : 1;
+      const std::uint64_t value = (i - 2) * step;  // the two before the end, and then from 0 on
+      for (std::size_t k = 0; k < field.bytes; ++k) {
+        run[i][field.at + k] = static_cast<std::byte>(value >> (8 * (field.bytes - 1 - k)));
+      }
     }
-    // The other two go on as far as they can, so one alone ends it.
-    EXPECT_EQ(run_in(run), 2U);
-    zero(run, at, at == 17 ? 3 : 6);
     EXPECT_EQ(run_in(run), 2U);
     EXPECT_EQ(run_by_parsing(run), 2U);
   }
