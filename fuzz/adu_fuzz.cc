@@ -94,7 +94,9 @@ void decode_sign(const Envelope& envelope, ConstBytes datagram) {
 void decode_control(const Envelope& envelope, ConstBytes datagram) {
   std::array<std::byte, control_bytes_max> out{};
   if (const auto hello = parse_hello(datagram); hello && envelope.kind == Kind::hello) {
-    same(datagram.first(28), ConstBytes(out).first(std::min<std::size_t>(emit_hello(envelope, *hello, out), 28)));
+    constexpr std::size_t fields = envelope_bytes + sizeof(hello->nonce) + sizeof(hello->adu_bytes);  // then padding
+    SLUICE_REQUIRE(emit_hello(envelope, *hello, out) == datagram.size());
+    same(datagram, ConstBytes(out).first(fields));
   }
   if (const auto reply = parse_cookie(datagram); reply && envelope.kind == Kind::cookie) {
     same(datagram, ConstBytes(out).first(emit_cookie(envelope, *reply, out)));
