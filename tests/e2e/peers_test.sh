@@ -161,6 +161,7 @@ for case, flows in cases.items():
         assert abs(sum(line["share"] for line in both) - 1) < 1e-3, both
         total = sum(line["bytes"] for line in both)
         assert total > 0, both
+        assert not flows[1].endswith("-2") or both[0]["bytes"] >= both[1]["bytes"], both
         for line in both:
             assert abs(line["share"] - line["bytes"] / total) < 1e-3 and abs(line["of_equal"] - 2 * line["share"]) < 1e-3, line
             assert 0 <= line["late_of_equal"] <= 2, line
