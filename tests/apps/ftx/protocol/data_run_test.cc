@@ -98,14 +98,15 @@ TEST(DataRun, EndsWhereANumberEnds) {
     const char* name;
     std::size_t at;
     std::size_t bytes;
+    std::uint64_t step;  // from one datagram of a run to the next
   };
-  for (const Field& field : {Field{"sequence", 11, 6}, {"behind", 17, 3}, {"offset", 21, 6}}) {
+  for (const Field& field :
+       {Field{"sequence", 11, 6, 1}, {"behind", 17, 3, 1}, {"offset", 21, 6, run_adu_bytes / adu_bytes_unit}}) {
     SCOPED_TRACE(field.name);
     std::vector<RunDatagram> run = run_of(4, {1U << 30, 5, 3}, 0);
     EXPECT_EQ(run_in(run), 4U);
     for (std::uint64_t i = 0; i < run.size(); ++i) {
-      const std::uint64_t step = field.at == 21 ? run_adu_bytes / adu_bytes_unit : 1;
-      const std::uint64_t value = (i - 2) * step;  // the two before the end, and then from 0 on
+      const std::uint64_t value = (i - 2) * field.step;  // the two before the end, and then from 0 on
       for (std::size_t k = 0; k < field.bytes; ++k) {
         run[i][field.at + k] = static_cast<std::byte>(value >> (8 * (field.bytes - 1 - k)));
       }
