@@ -50,13 +50,13 @@ Result<Aead> Aead::create(Cipher cipher, ConstBytes key, ConstBytes iv, Directio
 }
 
 AeadEngine::Nonce Aead::nonce(std::uint32_t space, std::uint64_t number) const {
-  std::array<std::byte, aead_iv_bytes> padded;
-  store_big_endian(padded.data(), space);
-  store_big_endian(padded.data() + sizeof space, number);
+  // As the engines load it, in eight bytes and four: smaller stores would have to be done before.
+  const std::uint64_t front = std::uint64_t{space} << 32 | number >> 32;
+  const auto back = static_cast<std::uint32_t>(number);
   AeadEngine::Nonce nonce;
-  for (std::size_t i = 0; i < nonce.size(); ++i) {
-    nonce[i] = std::to_integer<unsigned char>(padded[i] ^ iv_[i]);
-  }
+  std::byte* const at = std::as_writable_bytes(std::span(nonce)).data();
+  store_big_endian(at, front ^ load_big_endian<std::uint64_t>(iv_.data()));
+  store_big_endian(at + sizeof front, back ^ load_big_endian<std::uint32_t>(iv_.data() + sizeof front));
   return nonce;
 }
 

@@ -27,7 +27,7 @@ AduCompressor::AduCompressor(Compress mode, Clock clock, std::uint32_t payload_b
     : policy_(mode),
       clock_(std::move(clock)),
       context_(ZSTD_createCCtx()),
-      frames_(Burst::payload_bytes_max + payload_bytes_max + frame_bytes_max) {
+      frames_(Burst::bytes_max + payload_bytes_max + frame_bytes_max) {
   if (context_) {
     ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_compressionLevel, level);
   }

@@ -451,7 +451,7 @@ void AduScheduler::digest(std::uint64_t from, ConstBytes bytes) {
 
 /// What one burst holds of a file.
 std::uint64_t AduScheduler::burst_bytes() const {
-  return adu_bytes_ * std::clamp<std::uint64_t>(Burst::payload_bytes_max / adu_bytes_, 1, Burst::datagrams_max);
+  return adu_bytes_ * std::clamp<std::uint64_t>(Burst::bytes_max / adu_bytes_, 1, Burst::datagrams_max);
 }
 
 /// How many bytes of a file fit() is to choose from.

@@ -200,7 +200,7 @@ void ClientHandshake::transmit(TimePoint now, Burst& burst) {
   }
   while (state_ != State::failed && !burst.full()) {
     Peer to;
-    const Bytes out = burst.header_room();
+    const Bytes out = burst.room();
     const std::size_t size = next(now, out, to);
     if (size == 0) {
       return;

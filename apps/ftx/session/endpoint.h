@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -53,17 +54,18 @@ class Peer {
   std::uint8_t size_ = 0;
 };
 
-/// A datagram in two parts.
+/// A datagram in two parts: `front`, which is not empty, and `rest`.
 struct Outgoing {
   Peer to;
-  ConstBytes header;
-  ConstBytes payload;
-  [[nodiscard]] std::size_t size() const { return header.size() + payload.size(); }
+  ConstBytes front;
+  ConstBytes rest;
+  [[nodiscard]] std::size_t size() const { return front.size() + rest.size(); }
 };
 
-/// Datagrams that a session wants sent, in order. One call of the session fills the burst. The headers lie in the
-/// burst; the payloads lie with the session and stay valid until it fills a burst again, whatever it receives in
-/// between. So the caller may send a burst in parts.
+/// Datagrams that a session wants sent, in order. One call of the session fills the burst. Their fronts lie in the
+/// burst, one behind the other, and are all of what was made for it: control datagrams, sealed ones, the headers of
+/// others. The rest of those, payload, lies with the session and stays valid until it fills a burst again, whatever it
+/// receives in between. So the caller may send a burst in parts.
 class Burst {
  public:
   /// Of 1,472 bytes: together they make a super-frame of which a block of a receive ring holds two
@@ -71,28 +73,28 @@ class Burst {
   static constexpr std::size_t datagrams_max = 44;
   /// A burst ends with the datagram that reaches this: what a session has just read should still be in a cache when it
   /// is sent.
-  static constexpr std::size_t payload_bytes_max = 64 * 1024;
+  static constexpr std::size_t bytes_max = 64 * 1024;
+  /// No datagram is longer.
+  static constexpr std::size_t datagram_bytes_max = data_header_bytes + adu_bytes_max + tag_bytes;
 
   Burst() = default;
   Burst(const Burst&) = delete;
   Burst& operator=(const Burst&) = delete;
 
-  [[nodiscard]] bool full() const {
-    return count_ == datagrams_max || payload_bytes_ >= payload_bytes_max || header_room().size() < control_bytes_max;
-  }
-  /// Where the next header goes; holds control_bytes_max unless full().
-  [[nodiscard]] Bytes header_room() { return Bytes(headers_).subspan(header_bytes_); }
-  /// REQUIRES: !full(); the header begins where header_room() does.
-  void add(const Outgoing& datagram) { add(datagram.to, datagram.header, datagram.payload); }
+  [[nodiscard]] bool full() const { return count_ == datagrams_max || bytes_ >= bytes_max; }
+  /// Where the front of the next datagram goes; holds datagram_bytes_max unless full().
+  [[nodiscard]] Bytes room() { return Bytes(memory_.get(), memory_bytes).subspan(memory_used_); }
+  /// REQUIRES: !full(); the front begins where room() does.
+  void add(const Outgoing& datagram) { add(datagram.to, datagram.front, datagram.rest); }
   /// By its parts: a whole one, made just before, would be read before its stores are done.
-  void add(const Peer& to, ConstBytes header, ConstBytes payload) {
-    SLUICE_REQUIRE(!full() && header.data() == header_room().data());
+  void add(const Peer& to, ConstBytes front, ConstBytes rest) {
+    SLUICE_REQUIRE(!full() && front.data() == room().data());
     Outgoing& next = datagrams_[count_++];
     next.to = to;
-    next.header = header;
-    next.payload = payload;
-    header_bytes_ += header.size();
-    payload_bytes_ += payload.size();
+    next.front = front;
+    next.rest = rest;
+    memory_used_ += front.size();
+    bytes_ += front.size() + rest.size();
   }
 
   /// What has not been sent.
@@ -102,17 +104,18 @@ class Burst {
     SLUICE_REQUIRE(count <= left().size());
     sent_ += count;
   }
-  void clear() { count_ = sent_ = header_bytes_ = payload_bytes_ = 0; }
+  void clear() { count_ = sent_ = memory_used_ = bytes_ = 0; }
 
  private:
-  [[nodiscard]] ConstBytes header_room() const { return ConstBytes(headers_).subspan(header_bytes_); }
+  static constexpr std::size_t memory_bytes = bytes_max + datagram_bytes_max;
 
   std::array<Outgoing, datagrams_max> datagrams_;
   std::size_t count_ = 0;
   std::size_t sent_ = 0;
-  std::size_t header_bytes_ = 0;
-  std::size_t payload_bytes_ = 0;
-  std::array<std::byte, datagrams_max * data_header_bytes + control_bytes_max> headers_;
+  std::size_t memory_used_ = 0;
+  std::size_t bytes_ = 0;
+  // Of most bursts but the first bytes_max are ever touched.
+  std::unique_ptr<std::byte[]> memory_ = std::make_unique_for_overwrite<std::byte[]>(memory_bytes);
 };
 
 }  // namespace sluice::ftx

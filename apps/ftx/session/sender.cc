@@ -212,9 +212,6 @@ void Sender::read_on(TimePoint now) {
 }
 
 void Sender::begin_offering(TimePoint now) {
-  if (protection_) {
-    sealed_.resize(Burst::payload_bytes_max + adu_bytes_ + tag_bytes);
-  }
   if (options_.compress != Compress::never) {
     compressor_.emplace(options_.compress, options_.clock, adu_bytes_);
   }

@@ -183,28 +183,27 @@ class Sender {
   [[nodiscard]] Event event(Event::Kind kind, TimePoint now) const;
 
   // sender_output.cc
-  [[nodiscard]] std::optional<Outgoing> next(TimePoint now, Bytes header);
-  [[nodiscard]] std::optional<Outgoing> next_on_path(Bytes header);
+  [[nodiscard]] std::optional<Outgoing> next(TimePoint now, Bytes room);
+  [[nodiscard]] std::optional<Outgoing> next_on_path(Bytes room);
   [[nodiscard]] bool may_offer_others() const;
   [[nodiscard]] bool offer_again() const;
   [[nodiscard]] Outgoing control(Bytes out, std::size_t size);
-  [[nodiscard]] std::optional<Outgoing> next_hello(TimePoint now, Bytes header);
+  [[nodiscard]] std::optional<Outgoing> next_hello(TimePoint now, Bytes room);
   [[nodiscard]] std::size_t next_control(TimePoint now, Bytes out);
   [[nodiscard]] std::size_t offer(Bytes out) const;
   /// Where ADUs may change their size, a slot is the least that they may change by.
   [[nodiscard]] std::uint32_t slot_bytes() const {
     return path_mtu_ || compressor_ || options_.delta ? adu_bytes_unit : adu_bytes_;
   }
-  [[nodiscard]] std::optional<Outgoing> next_adu(TimePoint now, Bytes header);
-  [[nodiscard]] ConstBytes data_header(const Data& data, Bytes header);
-  [[nodiscard]] ConstBytes data_payload(ConstBytes header, ConstBytes payload);
+  [[nodiscard]] std::optional<Outgoing> next_adu(TimePoint now, Bytes room);
+  [[nodiscard]] ConstBytes data_front(const Data& data, ConstBytes payload, Bytes room);
+  [[nodiscard]] ConstBytes data_rest(ConstBytes payload) const { return protection_ ? ConstBytes() : payload; }
   /// `copy_of`: the sequence that carries this ADU already, 0: none that is open.
-  [[nodiscard]] Outgoing put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header,
+  [[nodiscard]] Outgoing put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes room,
                              std::uint64_t copy_of = 0);
   [[nodiscard]] std::optional<AduName> next_repair();
-  [[nodiscard]] std::optional<Outgoing> next_copy(TimePoint now, Bytes header);
+  [[nodiscard]] std::optional<Outgoing> next_copy(TimePoint now, Bytes room);
   void plan_copies(TimePoint now, std::uint64_t sequence, int left);
-  [[nodiscard]] ConstBytes seal(ConstBytes header, ConstBytes payload);
   [[nodiscard]] std::size_t probe(TimePoint now, Bytes out);
   [[nodiscard]] Stamp stamp() const;
   [[nodiscard]] bool congestion_window_is_full() const;
@@ -219,7 +218,7 @@ class Sender {
   // sender_path_mtu.cc
   void begin_path_mtu(TimePoint now);
   [[nodiscard]] bool may_probe_path() const;
-  [[nodiscard]] std::optional<Outgoing> next_path_probe(TimePoint now, Bytes header);
+  [[nodiscard]] std::optional<Outgoing> next_path_probe(TimePoint now, Bytes room);
   void follow_path_mtu(TimePoint now, const Report& report);
   void resize_adus();
 
@@ -227,8 +226,6 @@ class Sender {
   Source& source_;
   CongestionControl& congestion_;
   std::optional<Protection> protection_;
-  std::vector<std::byte> sealed_;  // the sealed payloads of a burst
-  std::size_t sealed_used_ = 0;
   std::uint64_t sealed_bytes_ = 0;
   PathValidation path_;
   std::optional<std::uint64_t> response_due_;
@@ -268,7 +265,6 @@ class Sender {
   std::uint32_t adu_bytes_;      // of the largest datagram
   std::uint32_t adu_bytes_now_;  // of datagram_bytes()
   std::optional<PathMtu> path_mtu_;
-  std::vector<std::byte> path_probe_;
   Cookie cookie_{};
   std::optional<AduCompressor> compressor_;
   std::optional<AduScheduler> scheduler_;  // set when the cookie arrives

@@ -25,7 +25,6 @@ constexpr Duration copies_round_trip_min = milliseconds(5);
 
 void Sender::transmit(TimePoint now, Burst& burst) {
   burst.clear();
-  sealed_used_ = 0;
   if (compressor_) {
     // Within a burst no time passes, so one that begins behind its time is so as a whole.
     compressor_->policy().set_hurried(false);
@@ -35,7 +34,7 @@ void Sender::transmit(TimePoint now, Burst& burst) {
   }
   while (!burst.full()) {
     const std::uint64_t before = scheduler_ ? scheduler_->sent_adu_count() : 0;
-    const auto datagram = next(now, burst.header_room());
+    const auto datagram = next(now, burst.room());
     if (!datagram) {
       return;
     }
@@ -50,66 +49,66 @@ void Sender::transmit(TimePoint now, Burst& burst) {
   }
 }
 
-std::optional<Outgoing> Sender::next(TimePoint now, Bytes header) {
+std::optional<Outgoing> Sender::next(TimePoint now, Bytes room) {
   tick(now);
   if (state_ == State::greeting) {
-    return next_hello(now, header);
+    return next_hello(now, room);
   }
-  if (const std::size_t size = next_control(now, header); size > 0) {
-    return control(header, size);
+  if (const std::size_t size = next_control(now, room); size > 0) {
+    return control(room, size);
   }
-  if (auto datagram = next_on_path(header)) {
+  if (auto datagram = next_on_path(room)) {
     return datagram;
   }
   if (state_ == State::reading && protection_ && now >= alive_at_ && unproven_bytes_ > 0) {
     alive_at_ = now + alive_interval;
-    return control(header, emit_challenge(envelope_, nanoseconds(now), header));
+    return control(room, emit_challenge(envelope_, nanoseconds(now), room));
   }
   if (state_ != State::offering && state_ != State::sending) {
     return std::nullopt;
   }
   if (std::exchange(taken_due_, false)) {
-    return control(header, emit_taken(envelope_, scheduler_->taken(), header));
+    return control(room, emit_taken(envelope_, scheduler_->taken(), room));
   }
   if (std::exchange(noted_due_, false)) {
-    return control(header, emit_noted(envelope_, noted_, header));
+    return control(room, emit_noted(envelope_, noted_, room));
   }
   // What the receiver must have goes first; later the probe would wait for a gap.
   if (scheduler_->manifest_sent()) {
-    if (auto probe = next_path_probe(now, header)) {
+    if (auto probe = next_path_probe(now, room)) {
       return probe;
     }
   }
   if (offer_again()) {
     ++offered_again_;
-    return control(header, offer(header));
+    return control(room, offer(room));
   }
-  if (auto adu = next_adu(now, header)) {
+  if (auto adu = next_adu(now, room)) {
     return adu;
   }
   if (state_ == State::failing) {
-    return control(header, next_control(now, header));  // the source failed: sends ERROR at once
+    return control(room, next_control(now, room));  // the source failed: sends ERROR at once
   }
-  if (auto probe = next_path_probe(now, header)) {
+  if (auto probe = next_path_probe(now, room)) {
     return probe;
   }
   if (may_probe(now)) {
-    return control(header, probe(now, header));
+    return control(room, probe(now, room));
   }
   return std::nullopt;
 }
 
-std::optional<Outgoing> Sender::next_on_path(Bytes header) {
+std::optional<Outgoing> Sender::next_on_path(Bytes room) {
   if (const auto nonce = std::exchange(response_due_, std::nullopt)) {
-    return control(header, emit_response(envelope_, *nonce, header));
+    return control(room, emit_response(envelope_, *nonce, room));
   }
   if (const auto challenge = path_.take()) {
-    Outgoing datagram = control(header, emit_challenge(envelope_, challenge->nonce, header));
+    Outgoing datagram = control(room, emit_challenge(envelope_, challenge->nonce, room));
     datagram.to = challenge->to;
     return datagram;
   }
   if (state_ == State::offering && may_offer_others()) {
-    Outgoing datagram = control(header, offer(header));
+    Outgoing datagram = control(room, offer(room));
     datagram.to = options_.others[next_other_++];
     return datagram;
   }
@@ -158,13 +157,13 @@ std::size_t Sender::next_control(TimePoint now, Bytes out) {
   return 0;
 }
 
-std::optional<Outgoing> Sender::next_hello(TimePoint now, Bytes header) {
+std::optional<Outgoing> Sender::next_hello(TimePoint now, Bytes room) {
   const auto to = attempts_.next(now);
   if (!to) {
     return std::nullopt;
   }
   asked_at_ = now;
-  return Outgoing{*to, header.first(emit_hello(envelope_, {nanoseconds(now), adu_bytes_}, header)), {}};
+  return Outgoing{*to, room.first(emit_hello(envelope_, {nanoseconds(now), adu_bytes_}, room)), {}};
 }
 
 std::size_t Sender::offer(Bytes out) const {
@@ -189,7 +188,7 @@ bool Sender::window_is_full() const {
          sent_adus_.in_flight_bytes() >= receive_credit_.window_bytes();
 }
 
-std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
+std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes room) {
   if (!may_send_data()) {
     return std::nullopt;
   }
@@ -211,7 +210,7 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
     auto adu = scheduler_->retransmit(*repair);
     if (adu) {
       sent_adus_.retransmit_queue().pop(adu->name.length);
-      return put(now, *adu, true, header);
+      return put(now, *adu, true, room);
     }
     fail(now, adu.error());
     return std::nullopt;
@@ -223,9 +222,9 @@ std::optional<Outgoing> Sender::next_adu(TimePoint now, Bytes header) {
   }
   application_limited_ |= !*adu;
   if (!*adu) {
-    return next_copy(now, header);
+    return next_copy(now, room);
   }
-  return put(now, **adu, false, header);
+  return put(now, **adu, false, room);
 }
 
 /// What waits longest, which stays in the queue until it is sent. What the receiver turned out to have needs no repair.
@@ -243,7 +242,7 @@ std::optional<AduName> Sender::next_repair() {
 
 /// RFC 8985 section 7 does as much for the end of a flight, and waits for two round trips before. Here nothing else is
 /// left to send, so a copy delays nothing; it keeps to pacer and window, and counts as all that is sent does.
-std::optional<Outgoing> Sender::next_copy(TimePoint now, Bytes header) {
+std::optional<Outgoing> Sender::next_copy(TimePoint now, Bytes room) {
   while (!copies_.empty() && copies_[0].due <= now) {
     const Copy copy = copies_[0];
     copies_.pop();
@@ -263,7 +262,7 @@ std::optional<Outgoing> Sender::next_copy(TimePoint now, Bytes header) {
     }
     plan_copies(now, copy.sequence, copy.left - 1);
     ++copied_;
-    return put(now, *adu, true, header, copy.sequence);
+    return put(now, *adu, true, room, copy.sequence);
   }
   return std::nullopt;
 }
@@ -274,9 +273,9 @@ void Sender::plan_copies(TimePoint now, std::uint64_t sequence, int left) {
   }
 }
 
-Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes header, std::uint64_t copy_of) {
-  const ConstBytes written = data_header({stamp(), adu.name, repair, adu.compressed}, header);
-  const Outgoing datagram{options_.peer, written, data_payload(written, adu.payload)};
+Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, Bytes room, std::uint64_t copy_of) {
+  const ConstBytes front = data_front({stamp(), adu.name, repair, adu.compressed}, adu.payload, room);
+  const Outgoing datagram{options_.peer, front, data_rest(adu.payload)};
   delivery_sampler_.on_sent(now, sent_adus_);
   const bool application_limited = std::exchange(application_limited_, false);
   const auto payload_bytes = static_cast<std::uint32_t>(adu.payload.size());
@@ -298,27 +297,21 @@ Outgoing Sender::put(TimePoint now, const AduScheduler::Adu& adu, bool repair, B
   return datagram;
 }
 
-/// Written to the beginning of `header`.
-ConstBytes Sender::data_header(const Data& data, Bytes header) {
+/// What of a DATA is made for it, at the beginning of `room`: the header, and the payload behind it where that is
+/// sealed. Keys change long before they are used up; if OpenSSL fails all the same, what is sent does not open at the
+/// other end.
+ConstBytes Sender::data_front(const Data& data, ConstBytes payload, Bytes room) {
   envelope_.flags = protection_ ? protection_->flags() : std::uint8_t{0};
-  return header.first(emit_data_header(envelope_, data, header));
-}
-
-/// What goes behind it: `payload`, sealed where the session is.
-ConstBytes Sender::data_payload(ConstBytes header, ConstBytes payload) {
-  return protection_ ? seal(header, payload) : payload;
-}
-
-/// Keys change long before they are used up; if OpenSSL fails all the same, what is sent does not open at the other
-/// end.
-ConstBytes Sender::seal(ConstBytes header, ConstBytes payload) {
-  const Bytes sealed = Bytes(sealed_).subspan(sealed_used_, payload.size() + tag_bytes);
-  sealed_used_ += sealed.size();
+  const ConstBytes header = room.first(emit_data_header(envelope_, data, room));
+  if (!protection_) {
+    return header;
+  }
+  const Bytes sealed = room.subspan(header.size(), payload.size() + tag_bytes);
   sealed_bytes_ += payload.size();
   if (!protection_->seal_payload(header, payload, sealed)) {
     std::ranges::fill(sealed, std::byte{0});
   }
-  return sealed;
+  return room.first(header.size() + sealed.size());
 }
 
 std::size_t Sender::probe(TimePoint now, Bytes out) {

@@ -17,7 +17,6 @@ void Sender::begin_path_mtu(TimePoint now) {
   path.header_bytes = *options_.ip_header_bytes;
   path.max_bytes = std::max(less ? adu_bytes_ + framing : options_.tsdu_bytes, PathMtu::base_bytes);
   path_mtu_.emplace(now, path);
-  path_probe_.resize(path.max_bytes);
   if (peer_answered_) {
     path_mtu_->on_base_confirmed(now);  // our HELLO had that size
   }
@@ -47,15 +46,15 @@ bool Sender::may_probe_path() const {
 /// be treated as an indication of congestion and SHOULD NOT trigger a congestion control reaction [RFC4821] because
 /// this could result in unnecessary reduction of the sending rate." It goes beside window and pacer: there is one a
 /// round trip at most.
-std::optional<Outgoing> Sender::next_path_probe(TimePoint now, Bytes header) {
+std::optional<Outgoing> Sender::next_path_probe(TimePoint now, Bytes room) {
   if (!may_probe_path() || now < path_mtu_->probe_at()) {
     return std::nullopt;
   }
   const std::size_t size = path_mtu_->next_probe(now);
   const std::size_t plain = size - (protection_ ? Protection::overhead_bytes : 0);
-  std::size_t made = emit_probe(envelope_, stamp(), path_probe_, plain);
+  std::size_t made = emit_probe(envelope_, stamp(), room, plain);
   if (protection_) {
-    made = protection_->seal_control(path_probe_, made);
+    made = protection_->seal_control(room, made);
   }
   path_mtu_->on_probe_sent(now, sent_adus_.next(), rtt_estimator_.known() ? rtt_estimator_.smoothed() : Duration{});
   sent_adus_.on_sent(AduName{}, now);
@@ -63,9 +62,7 @@ std::optional<Outgoing> Sender::next_path_probe(TimePoint now, Bytes header) {
     return std::nullopt;  // the key is used up; a report will call it lost
   }
   unproven_bytes_ -= std::min<std::uint64_t>(size, unproven_bytes_);
-  const ConstBytes whole = ConstBytes(path_probe_).first(made);
-  std::ranges::copy(whole.first(probe_bytes), header.begin());
-  return Outgoing{options_.peer, header.first(probe_bytes), whole.subspan(probe_bytes)};
+  return Outgoing{options_.peer, room.first(made), {}};
 }
 
 void Sender::follow_path_mtu(TimePoint now, const Report& report) {

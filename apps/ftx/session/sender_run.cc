@@ -28,12 +28,11 @@ void Sender::add_run(TimePoint now, Burst& burst) {
   Data data{.stamp = stamp(), .adu = run.first};
   std::uint64_t count = 0;
   for (ConstBytes left = run.payloads; !left.empty() && !burst.full() && now >= congestion_.next_send(); ++count) {
-    const ConstBytes header = data_header(data, burst.header_room());
-    const ConstBytes payload = data_payload(header, left.first(data.adu.length));
-    burst.add(options_.peer, header, payload);
+    const ConstBytes payload = left.first(data.adu.length);
+    burst.add(options_.peer, data_front(data, payload, burst.room()), data_rest(payload));
     application_limited_ |= !std::exchange(window_limited_, false) && congestion_.behind(now);
     sent_adus_.on_sent(data.adu, now, std::exchange(application_limited_, false));
-    congestion_.on_sent(now, header.size() + payload.size());
+    congestion_.on_sent(now, framing_bytes() + payload.size());
     left = left.subspan(data.adu.length);
     data.adu.offset += data.adu.length;
     ++data.stamp.sequence;

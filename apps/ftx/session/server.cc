@@ -380,7 +380,7 @@ void Server::transmit(TimePoint now, Burst& burst) {
   burst.clear();
   while (!burst.full()) {
     Peer to;
-    const Bytes out = burst.header_room();
+    const Bytes out = burst.room();
     const std::size_t size = transmit(now, out, to);
     if (size == 0) {
       break;

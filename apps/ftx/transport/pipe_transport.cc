@@ -59,7 +59,7 @@ bool PipeTransport::send(Burst& burst) {
   while (!burst.left().empty() && can_send()) {
     const Outgoing& datagram = burst.left().front();
     if (!closed_) {
-      append_frame(out_buffer_, datagram.header, datagram.payload);
+      append_frame(out_buffer_, datagram.front, datagram.rest);
     }
     burst.sent(1);
     if (!can_send()) {

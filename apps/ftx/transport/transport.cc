@@ -92,6 +92,19 @@ namespace {
 // XTI's buffers are not const; a call that sends does not write to them.
 std::byte* writable(ConstBytes bytes) { return const_cast<std::byte*>(bytes.data()); }
 
+/// Behind the first `count` of `parts`. What lies behind the last of them is one part with it. How many there are then.
+std::size_t add_part(ConstBytes part, std::span<tli::t_iovec> parts, std::size_t count) {
+  if (part.empty()) {
+    return count;
+  }
+  if (count > 0 && parts[count - 1].iov_base + parts[count - 1].iov_len == part.data()) {
+    parts[count - 1].iov_len += part.size();
+    return count;
+  }
+  parts[count] = {writable(part), part.size()};
+  return count + 1;
+}
+
 /// How many datagrams in front have one destination and one size, but for the last, which may be shorter, and can go in
 /// one call.
 std::size_t run_in(std::span<const Outgoing> datagrams) {
@@ -112,14 +125,15 @@ bool Transport::send(Burst& burst) {
   std::array<tli::t_iovec, 2 * Burst::datagrams_max> parts;
   for (int errors = 0; !burst.left().empty();) {
     const std::span<const Outgoing> run = burst.left().first(run_in(burst.left()));
-    for (std::size_t at = 0; at < run.size(); ++at) {
-      parts[2 * at] = {writable(run[at].header), run[at].header.size()};
-      parts[2 * at + 1] = {writable(run[at].payload), run[at].payload.size()};
+    std::size_t count = 0;
+    for (const Outgoing& datagram : run) {
+      count = add_part(datagram.front, parts, count);
+      count = add_part(datagram.rest, parts, count);
     }
     const ConstBytes to = run.front().to.address();
     tli::t_unitdata unit;
     unit.addr = {.maxlen = to.size(), .len = to.size(), .buf = writable(to)};
-    const auto sent = endpoint_->t_sndsudata(unit, std::span(parts).first(2 * run.size()), run.front().size());
+    const auto sent = endpoint_->t_sndsudata(unit, std::span(parts).first(count), run.front().size());
     // TLI reports an error about an earlier datagram, perhaps another peer's, before it sends the next one.
     if (!sent && sent.error().t_errno == TLOOK && errors < burst_max) {
       take_error();

@@ -17,8 +17,8 @@ void transmit_all(Session& session, TimePoint now, Take&& take) {
   std::vector<std::byte> whole;
   for (session.transmit(now, burst); !burst.left().empty(); session.transmit(now, burst)) {
     for (const Outgoing& datagram : burst.left()) {
-      whole.assign(datagram.header.begin(), datagram.header.end());
-      whole.insert(whole.end(), datagram.payload.begin(), datagram.payload.end());
+      whole.assign(datagram.front.begin(), datagram.front.end());
+      whole.insert(whole.end(), datagram.rest.begin(), datagram.rest.end());
       take(ConstBytes(whole), datagram.to);
     }
   }

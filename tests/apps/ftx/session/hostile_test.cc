@@ -327,7 +327,7 @@ struct Client {
     for (sender->transmit(now, burst); !burst.left().empty(); sender->transmit(now, burst)) {
       for (const Outgoing& datagram : burst.left()) {
         ++count;
-        Content whole(datagram.header.begin(), datagram.header.end());
+        Content whole(datagram.front.begin(), datagram.front.end());
         const auto kind = parse_envelope(whole)->kind;
         const auto data = kind == Kind::data ? parse_data(whole, datagram.size()) : std::nullopt;
         const auto probe = kind == Kind::probe ? parse_probe(whole) : std::nullopt;

@@ -74,7 +74,7 @@ struct Transfer {
           if (each) {
             each(sent);
           }
-          sent += datagram.payload.size();
+          sent += datagram.size();
           deliver(server, now, datagram, peer, prng.chance(0.5), damage);
         }
       }
@@ -89,11 +89,19 @@ struct Transfer {
     }
   }
 
+  static ConstBytes header_of(const Outgoing& datagram) {
+    return datagram.front.first(std::min(datagram.front.size(), data_header_bytes));
+  }
+  /// In the mapped source, or sealed.
+  static ConstBytes payload_of(const Outgoing& datagram) {
+    return datagram.rest.empty() ? datagram.front.subspan(header_of(datagram).size()) : datagram.rest;
+  }
+
   static void opens(Protection& protection, const Outgoing& datagram, Bytes place) {
-    const ConstBytes sealed = datagram.payload;
-    protection.begin_payload(datagram.header);
+    const ConstBytes sealed = payload_of(datagram);
+    protection.begin_payload(header_of(datagram));
     protection.open_part(sealed.first(place.size()), place);
-    EXPECT_TRUE(protection.end_payload(datagram.header, sealed.subspan(place.size())));
+    EXPECT_TRUE(protection.end_payload(header_of(datagram), sealed.subspan(place.size())));
   }
 
   /// By either of the two ways to land a payload.
@@ -105,36 +113,36 @@ struct Transfer {
       }
       return hit;
     };
-    const PayloadPlace place = name ? server.memory_for(datagram.header, datagram.size(), peer) : PayloadPlace();
+    const PayloadPlace place = name ? server.memory_for(header_of(datagram), datagram.size(), peer) : PayloadPlace();
     if (!place.memory.empty()) {
       if (place.opens != nullptr) {
         opens(*place.opens, datagram, place.memory);
       } else {
-        put(place.memory, datagram.payload);
+        put(place.memory, payload_of(datagram));
       }
       if (!damaged(place.memory)) {
         ++in_place;
         ++named;
-        server.placed(now, datagram.header, datagram.size(), peer, place.memory);
+        server.placed(now, header_of(datagram), datagram.size(), peer, place.memory);
       }
       return;
     }
-    const auto inspection = server.inspect(now, datagram.header, datagram.size(), peer);
+    const auto inspection = server.inspect(now, header_of(datagram), datagram.size(), peer);
     if (inspection.kind == Server::Inspection::Kind::unwanted) {
       return;
     }
     const bool land = inspection.kind == Server::Inspection::Kind::land;
     if (land && inspection.landing.place.kind == Placement::Kind::memory) {
       // One pass, from the mapped source into the mapped file.
-      put(inspection.landing.place.memory, datagram.payload);
+      put(inspection.landing.place.memory, payload_of(datagram));
       if (!damaged(inspection.landing.place.memory)) {
         ++in_place;
         inspection.session->landed(now, inspection.landing);
       }
       return;
     }
-    Content whole(datagram.header.begin(), datagram.header.end());
-    whole.insert(whole.end(), datagram.payload.begin(), datagram.payload.end());
+    Content whole(datagram.front.begin(), datagram.front.end());
+    whole.insert(whole.end(), datagram.rest.begin(), datagram.rest.end());
     server.receive(now, whole, peer);
   }
 

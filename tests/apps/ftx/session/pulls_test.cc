@@ -224,8 +224,8 @@ std::unique_ptr<ClientHandshake> shake(Server& server, TimePoint now, const Peer
       server.transmit(now, burst);
       answered = !burst.left().empty();
       for (const Outgoing& datagram : burst.left()) {
-        if (datagram.to == from && datagram.payload.empty()) {
-          client->receive(now, datagram.header, peer_named("server"));
+        if (datagram.to == from && datagram.rest.empty()) {
+          client->receive(now, datagram.front, peer_named("server"));
         }
       }
     }

@@ -133,8 +133,8 @@ struct RunSender {
         return data;
       }
       for (const Outgoing& out : burst.left()) {
-        Content& datagram = sent.emplace_back(out.header.begin(), out.header.end());
-        datagram.insert(datagram.end(), out.payload.begin(), out.payload.end());
+        Content& datagram = sent.emplace_back(out.front.begin(), out.front.end());
+        datagram.insert(datagram.end(), out.rest.begin(), out.rest.end());
         const auto is = parse_envelope(datagram);
         if (is->kind != Kind::data) {
           continue;
@@ -147,8 +147,8 @@ struct RunSender {
         EXPECT_FALSE(parsed->repair);
         if (parsed->adu.file == 0) {
           EXPECT_EQ(parsed->adu.offset, offset);
-          EXPECT_TRUE(std::equal(out.payload.begin(), out.payload.end(),
-                                 content.begin() + static_cast<std::ptrdiff_t>(offset)));
+          EXPECT_TRUE(
+              std::equal(out.rest.begin(), out.rest.end(), content.begin() + static_cast<std::ptrdiff_t>(offset)));
           offset += parsed->adu.length;
         }
       }

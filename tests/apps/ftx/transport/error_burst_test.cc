@@ -130,8 +130,8 @@ class ErrorBurst : public testing::TestWithParam<const char*> {
     while (heard.datagrams.empty()) {
       ASSERT_LE(++sends, count / Transport::burst_max + 2) << "sending never gets through";
       Burst burst;
-      burst.header_room()[0] = std::byte{1};
-      burst.add({.to = peer_of(transport.local()), .header = burst.header_room().first(1), .payload = payload});
+      burst.room()[0] = std::byte{1};
+      burst.add({.to = peer_of(transport.local()), .front = burst.room().first(1), .rest = payload});
       EXPECT_TRUE(transport.send(burst));
       for (EventSource* source : set.sources()) {
         static_cast<void>(source->on_readable());

@@ -72,7 +72,7 @@ class Kept final : public DatagramHandler {
 /// A burst of one datagram, whose payload outlives it.
 void fill(Burst& burst, const Content& content) {
   burst.clear();
-  const Bytes header = burst.header_room().first(data_header_bytes);
+  const Bytes header = burst.room().first(data_header_bytes);
   std::copy_n(content.begin(), header.size(), header.begin());
   burst.add({pipe_peer(), header, ConstBytes(content).subspan(header.size())});
 }
