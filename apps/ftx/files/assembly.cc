@@ -219,6 +219,14 @@ std::expected<Placement, Failure> Assembly::place(const AduName& adu, Prefer pre
   return place_in_file(adu, prefer);
 }
 
+/// Nothing of it has landed, and landed() would allocate nothing.
+bool Assembly::untouched(const Arriving& arriving, const AduName& adu) const {
+  const std::uint64_t first = first_slot(adu);
+  const std::uint64_t last = last_slot(adu);
+  return arriving.slots.marked(first, last) == 0 && arriving.slots.wanted_bytes(first, last) == 0 &&
+         arriving.digests.wanted_bytes(arriving.slots, first, last) == 0;
+}
+
 Bytes Assembly::memory_for(const AduName& adu) const {
   if (phase_ != Phase::data || holding_ || adu.file >= files_.size()) {
     return {};
@@ -227,12 +235,7 @@ Bytes Assembly::memory_for(const AduName& adu) const {
   if (!well_placed(file, adu) || file.whole || !file.arriving || is_stream()) {
     return {};
   }
-  const Arriving& arriving = *file.arriving;
-  if (marked(arriving.slots, adu) > 0 || arriving.slots.wanted_bytes(first_slot(adu), last_slot(adu)) > 0 ||
-      arriving.digests.wanted_bytes(arriving.slots, first_slot(adu), last_slot(adu)) > 0) {
-    return {};
-  }
-  return file.sink->place(adu.offset, adu.length).value_or(Bytes());
+  return untouched(*file.arriving, adu) ? file.sink->place(adu.offset, adu.length).value_or(Bytes()) : Bytes();
 }
 
 Placement Assembly::placement_in(const AduName& adu, Bytes memory) const {
@@ -293,14 +296,14 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
 
 /// Only what lands in a file that has been opened for an ADU before it, and where nothing is. A stream's bytes are
 /// taken from the budget one ADU at a time.
-bool Assembly::takes_run(const AduName& run, std::uint32_t adu_bytes) {
+bool Assembly::takes_run(const AduName& run, std::uint32_t adu_bytes) const {
   if (phase_ != Phase::data || holding_ || run.file >= files_.size() || is_stream() ||
       adu_bytes % head_.adu_bytes != 0) {
     return false;
   }
   const File& file = files_[run.file];
-  return file.arriving && well_placed(file, run) && prepare(*file.arriving, run) &&
-         marked(file.arriving->slots, run) == 0 && file.sink->takes(run.offset, run.length);
+  return file.arriving && well_placed(file, run) && untouched(*file.arriving, run) &&
+         file.sink->takes(run.offset, run.length);
 }
 
 std::expected<void, Failure> Assembly::open_file(File& file) {

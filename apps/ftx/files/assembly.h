@@ -124,9 +124,9 @@ class Assembly {
   /// part is written before it has landed, and read back.
   static constexpr std::size_t gathered_max = 64;
   /// True when place() would name the file, with room, of each of the ADUs of `adu_bytes` that make up `run`, as if
-  /// each landed before the next. It may allocate what landed(run) needs. False says nothing about the single ADUs.
-  /// REQUIRES: run.length is a multiple of adu_bytes.
-  [[nodiscard]] bool takes_run(const AduName& run, std::uint32_t adu_bytes);
+  /// each landed before the next, and would not change the state. False says nothing about the single ADUs. REQUIRES:
+  /// run.length is a multiple of adu_bytes.
+  [[nodiscard]] bool takes_run(const AduName& run, std::uint32_t adu_bytes) const;
   /// The failure that a failed write of `adu` causes. Keeps the partial file when the destination is full.
   [[nodiscard]] Failure landing_failed(const AduName& adu, const Error& error);
 
@@ -277,6 +277,7 @@ class Assembly {
   [[nodiscard]] std::uint64_t last_slot(const AduName& adu) const { return first_slot(adu) + slots_of(adu) - 1; }
   [[nodiscard]] bool prepare(Slots& slots, const AduName& adu);
   [[nodiscard]] bool prepare(Arriving& arriving, const AduName& adu);
+  [[nodiscard]] bool untouched(const Arriving& arriving, const AduName& adu) const;
   void mark(Slots& slots, std::uint64_t first, std::uint64_t last);
   [[nodiscard]] Placement place_in_list(List& list, const AduName& adu);
   [[nodiscard]] bool grow(List& list, std::uint64_t end);

@@ -57,6 +57,11 @@ Assembly::Head head_of(const Offer& offer, const ReceiverOptions& options) {
           offer.manifest_bytes,    offer.manifest_digest, update_of(offer, options), options.tells_equal};
 }
 
+/// The ADUs of a run as one.
+AduName run_of(const Data& first, std::size_t count) {
+  return {first.adu.file, static_cast<std::uint32_t>(count) * first.adu.length, first.adu.offset};
+}
+
 }  // namespace
 
 Receiver::Receiver(TimePoint now, const Envelope& envelope, const Offer& offer, ReceiverOptions options,
@@ -148,8 +153,8 @@ void Receiver::on_data(TimePoint now, ConstBytes datagram) {
   if (landing->place.kind == Placement::Kind::memory) {
     std::copy(payload.begin(), payload.end(), landing->place.memory.begin());
   } else if (in_run_ && !compressed) {
-    if (auto gathered = assembly_->gather(landing->data.adu, payload); !gathered) {
-      return fail(now, gathered.error(), true);
+    if (!gather(now, landing->data.adu, payload)) {
+      return;
     }
   } else if (auto status = landing->place.file->write(landing->place.offset, payload); !status) {
     return landing_failed(now, *landing, status.error());
@@ -158,41 +163,58 @@ void Receiver::on_data(TimePoint now, ConstBytes datagram) {
 }
 
 void Receiver::receive_run(TimePoint now, const Envelope& envelope, std::span<const Bytes> datagrams) {
-  const bool may_land = datagrams.size() > 1 && state_ == State::open;
-  if (may_land && land_run(now, datagrams)) {
-    return;
-  }
-  for (const Bytes datagram : datagrams) {
-    receive(now, envelope, datagram);
+  for (; !datagrams.empty(); datagrams = datagrams.subspan(1)) {
+    if (const auto first = takes_run(datagrams)) {
+      return land_run(now, *first, datagrams);
+    }
+    receive(now, envelope, datagrams.front());
   }
 }
 
-/// True: they have landed, or the session has failed. False: something about them is not as usual, and nothing has
-/// happened.
-bool Receiver::land_run(TimePoint now, std::span<const Bytes> datagrams) {
-  static_assert(data_run_max <= Assembly::gathered_max, "a run is written after it has landed");
+std::optional<Data> Receiver::takes_run(std::span<const Bytes> datagrams) const {
+  if (datagrams.size() == 1 || state_ != State::open) {
+    return std::nullopt;
+  }
   const auto first = parse_data(datagrams.front(), datagrams.front().size());
-  if (!first || first->stamp.sequence <= tracker_.highest()) {
-    return false;
-  }
-  const auto count = static_cast<std::uint32_t>(datagrams.size());
-  AduName adu = first->adu;
-  if (!assembly_->takes_run({adu.file, count * adu.length, adu.offset}, adu.length)) {
-    return false;
-  }
+  const bool takes = first && first->stamp.sequence > tracker_.highest() &&
+                     assembly_->takes_run(run_of(*first, datagrams.size()), first->adu.length);
+  return takes ? first : std::nullopt;
+}
+
+void Receiver::land_run(TimePoint now, const Data& first, std::span<const Bytes> datagrams) {
+  static_assert(data_run_max <= Assembly::gathered_max, "a run is written after it has landed");
+  AduName adu = first.adu;
   for (const Bytes datagram : datagrams) {
-    if (auto gathered = assembly_->gather(adu, datagram.subspan(data_header_bytes)); !gathered) {
-      fail(now, gathered.error(), true);
-      return true;
+    if (!gather(now, adu, datagram.subspan(data_header_bytes))) {
+      return;
     }
     adu.offset += adu.length;
   }
-  note_landed(now, *first, count);
-  return true;
+  note_landed(now, first, static_cast<std::uint32_t>(datagrams.size()));
+}
+
+void Receiver::land_opened(TimePoint now, const Data& first, std::uint32_t count, ConstBytes payloads) {
+  if (gather(now, run_of(first, count), payloads)) {
+    note_landed(now, first, count);
+    write_gathered(now);
+  }
+}
+
+/// False: the session has failed.
+bool Receiver::gather(TimePoint now, const AduName& adu, ConstBytes payload) {
+  const auto gathered = assembly_->gather(adu, payload);
+  if (!gathered) {
+    fail(now, gathered.error(), true);
+  }
+  return gathered.has_value();
 }
 
 void Receiver::end_run(TimePoint now) {
   in_run_ = false;
+  write_gathered(now);
+}
+
+void Receiver::write_gathered(TimePoint now) {
   if (state_ != State::open) {
     return;
   }
@@ -280,7 +302,7 @@ void Receiver::landed(TimePoint now, const Landing& landing) {
 
 /// `count` ADUs are in their places: `first`, and of a run those behind it.
 void Receiver::note_landed(TimePoint now, const Data& first, std::uint32_t count) {
-  const AduName all{first.adu.file, count * first.adu.length, first.adu.offset};
+  const AduName all = run_of(first, count);
   if (first.stamp.round_trip_us != 0) {
     round_trip_ = microseconds(first.stamp.round_trip_us);
   }

@@ -123,6 +123,12 @@ class Receiver {
   /// As receive(), of each. Several are one piece of work where they continue what has arrived. REQUIRES: data_run()
   /// answers that they are a run, begin_run() was called.
   void receive_run(TimePoint now, const Envelope& envelope, std::span<const Bytes> datagrams);
+  /// The first of `datagrams` if they land as one piece of work. Changes no state, because nothing has verified the
+  /// headers of sealed ones. REQUIRES: as receive_run().
+  [[nodiscard]] std::optional<Data> takes_run(std::span<const Bytes> datagrams) const;
+  /// The first `count` of these have opened; `payloads` are theirs, one behind the other, and not kept. REQUIRES:
+  /// takes_run() answered `first`, with no other call in between; count > 0.
+  void land_opened(TimePoint now, const Data& first, std::uint32_t count, ConstBytes payloads);
   void end_run(TimePoint now);
 
   /// The server stops: the session fails and tells the peer.
@@ -164,7 +170,9 @@ class Receiver {
   enum class State { open, lingering, closing, closed };
 
   void on_data(TimePoint now, ConstBytes datagram);
-  [[nodiscard]] bool land_run(TimePoint now, std::span<const Bytes> datagrams);
+  void land_run(TimePoint now, const Data& first, std::span<const Bytes> datagrams);
+  [[nodiscard]] bool gather(TimePoint now, const AduName& adu, ConstBytes payload);
+  void write_gathered(TimePoint now);
   void note_landed(TimePoint now, const Data& first, std::uint32_t count);
   void on_probe(TimePoint now, ConstBytes datagram);
   void take_error(TimePoint now, ConstBytes datagram);

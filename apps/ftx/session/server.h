@@ -87,9 +87,9 @@ class Server {
   void invite(TimePoint now, Protection protection, std::vector<Peer> at, Duration timeout);
 
   void receive(TimePoint now, ConstBytes datagram, const Peer& from);
-  /// As receive(), of datagrams that came together. Opens what is sealed where it lies, writes payloads that follow
-  /// each other in a file from there with one call, and treats datagrams that continue what has arrived (data_run()) as
-  /// one.
+  /// As receive(), of datagrams that came together. Those that continue what has arrived (data_run()) are one piece of
+  /// work; payloads that follow each other in a file are written with one call, from where they lie or, if they were
+  /// sealed, were opened to. What is in the datagrams afterwards is unspecified.
   void receive_run(TimePoint now, std::span<const Bytes> datagrams, const Peer& from);
 
   /// receive() in three steps, for callers that land payloads themselves: call inspect(); if it answers `land`, put the
@@ -197,6 +197,7 @@ class Server {
   void begin_run(TimePoint now, Receiver* receiver);
   void receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   [[nodiscard]] bool open_in_place(Session& session, const Envelope& envelope, Bytes& datagram);
+  [[nodiscard]] std::uint32_t open_run(Session& session, std::span<const Bytes> datagrams, std::size_t payload_bytes);
   void receive_sealed_run(TimePoint now, Session& session, const Envelope& envelope, std::span<const Bytes> datagrams,
                           const Peer& from);
   /// Of a datagram that is not sealed, or not any more.
@@ -244,8 +245,8 @@ class Server {
   Pulls pulls_;
   std::vector<std::byte> opened_;  // a DATA datagram without its seal
   AduDecompressor decompressor_;
-  std::vector<Bytes> opened_run_;  // datagrams without their seals, and not received yet
-  Receiver* in_run_ = nullptr;     // of the run that is being received, if any
+  std::vector<std::byte> opened_run_;  // payloads of DATA datagrams, one behind the other
+  Receiver* in_run_ = nullptr;         // of the run that is being received, if any
   Ring<Answer> answers_;
   /// Exists while it has sessions.
   struct Host {

@@ -261,24 +261,41 @@ bool Server::open_in_place(Session& session, const Envelope& envelope, Bytes& da
   return true;
 }
 
+/// Opens the payloads of a run, one behind the other, to opened_run_, up to the first that does not open. How many did.
+std::uint32_t Server::open_run(Session& session, std::span<const Bytes> datagrams, std::size_t payload_bytes) {
+  opened_run_.resize(std::max(opened_run_.size(), datagrams.size() * payload_bytes));
+  std::uint32_t opened = 0;
+  for (const Bytes datagram : datagrams) {
+    opened_bytes_ += payload_bytes;
+    if (!session.protection->open_payload(datagram.first(data_header_bytes), datagram.subspan(data_header_bytes),
+                                          Bytes(opened_run_).subspan(opened * payload_bytes, payload_bytes))) {
+      ++drops_.forged;
+      break;
+    }
+    ++opened;
+  }
+  return opened;
+}
+
 /// Of a run (data_run()) what lies between datagrams that do not open is a run, too.
 void Server::receive_sealed_run(TimePoint now, Session& session, const Envelope& envelope,
                                 std::span<const Bytes> datagrams, const Peer& from) {
-  const auto receive_opened = [&] {
-    if (!opened_run_.empty()) {
-      session.receiver->receive_run(now, plain_of(envelope), opened_run_);
-      opened_run_.clear();
-    }
-  };
-  for (Bytes datagram : datagrams) {
-    if (open_in_place(session, envelope, datagram)) {
+  while (!datagrams.empty()) {
+    std::size_t done = 1;
+    if (const auto first = session.receiver->takes_run(datagrams)) {
+      const std::uint32_t opened = open_run(session, datagrams, first->payload_bytes);
+      if (opened > 0) {
+        follow_path(now, session, envelope, {}, from);
+        session.receiver->land_opened(now, *first, opened,
+                                      ConstBytes(opened_run_).first(opened * first->payload_bytes));
+      }
+      done = std::min<std::size_t>(opened + 1, datagrams.size());  // with the one that did not open
+    } else if (Bytes datagram = datagrams.front(); open_in_place(session, envelope, datagram)) {
       follow_path(now, session, envelope, {}, from);
-      opened_run_.push_back(datagram);
-    } else {
-      receive_opened();
+      session.receiver->receive(now, plain_of(envelope), datagram);
     }
+    datagrams = datagrams.subspan(done);
   }
-  receive_opened();
 }
 
 /// Something that opened came from `from`. `opened`: unless it is DATA.

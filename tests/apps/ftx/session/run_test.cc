@@ -2,7 +2,9 @@
 // Datagrams that came together (Server::receive_run) do what they do one by one (receive), whatever is among them.
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "tests/apps/ftx/session/bench.h"
 #include "tests/apps/ftx/session/simulation.h"
@@ -97,12 +99,21 @@ void expect_same(Replay& one, Replay& run) {
 /// Some of `datagrams` repeated, cut, late and, where `change`, with a bit error.
 std::vector<Content> disturbed(std::vector<Content> datagrams, Prng& prng, bool change) {
   std::vector<Content> result;
+  std::vector<Content> owed;
   for (Content& datagram : datagrams) {
     const std::uint64_t what = prng.below(100);
-    if (what < 2 && change) {
+    const bool is_data = parse_envelope(datagram)->kind == Kind::data;
+    if (!is_data || prng.chance(0.1)) {
+      std::ranges::move(std::exchange(owed, {}), std::back_inserter(result));
+    }
+    if (what < 4 && change) {
       Content changed = datagram;
       changed[prng.below(changed.size())] ^= std::byte{1};
       result.push_back(std::move(changed));  // in front of the good one
+      if (what < 2 && is_data) {             // or in its place, and that one comes later
+        owed.push_back(std::move(datagram));
+        continue;
+      }
     } else if (what < 4) {
       result.push_back(datagram);
     } else if (what < 6) {
@@ -132,8 +143,10 @@ TEST_P(Runs, DoWhatTheirDatagramsDoOneByOne) {
     Replay run(options);
     for (std::size_t at = 0; at < datagrams.size();) {
       const std::size_t count = std::min<std::size_t>(1 + prng.below(200), datagrams.size() - at);
-      one.one_by_one(std::span(datagrams).subspan(at, count), Peer(as_bytes("client")));
-      run.together(std::span(datagrams).subspan(at, count), Peer(as_bytes("client")));
+      // A sealed session goes on wherever its peer is, and asks whether he is there.
+      const Peer from(as_bytes(options.sealed && 2 * at > datagrams.size() ? "elsewhere" : "client"));
+      one.one_by_one(std::span(datagrams).subspan(at, count), from);
+      run.together(std::span(datagrams).subspan(at, count), from);
       at += count;
     }
     expect_same(one, run);
