@@ -21,7 +21,8 @@ FLOW_VALUES = {"mbit": "Mbit/s", "share": "share", "of_equal": "of equal", "late
 VALUES = {**TRANSFER_VALUES, **FLOW_VALUES}
 CLAIM_KEYS = {"title", "claim", "source", "targets"}
 TARGET_KEYS = {"peer", "value", "of", "link", "case", "mib", "at_least", "at_most"}
-FLOORS = ("cp", "ssh-login")  # no tools to be compared with: a copy without a network, a log-in without a file
+# No tools to be compared with: a copy without a network, a log-in without a file, the least that a sealed transfer does.
+FLOORS = ("cp", "ssh-login", "bound")
 
 
 # ---- Lines ----
