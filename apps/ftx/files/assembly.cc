@@ -219,23 +219,28 @@ std::expected<Placement, Failure> Assembly::place(const AduName& adu, Prefer pre
   return place_in_file(adu, prefer);
 }
 
-/// Nothing of it has landed, and landed() would allocate nothing.
-bool Assembly::untouched(const Arriving& arriving, const AduName& adu) const {
+/// The file that `adu` may land in with no other change of the state: one that has been opened for an ADU before, where
+/// nothing of this one is, and whose slots need no more memory. A stream's bytes are taken from the budget one ADU at a
+/// time. Null: there is none.
+const Assembly::File* Assembly::untouched(const AduName& adu) const {
+  if (phase_ != Phase::data || holding_ || adu.file >= files_.size() || is_stream()) {
+    return nullptr;
+  }
+  const File& file = files_[adu.file];
+  if (!file.arriving || !well_placed(file, adu)) {
+    return nullptr;
+  }
+  const Arriving& arriving = *file.arriving;
   const std::uint64_t first = first_slot(adu);
   const std::uint64_t last = last_slot(adu);
-  return arriving.slots.marked(first, last) == 0 && arriving.slots.wanted_bytes(first, last) == 0 &&
-         arriving.digests.wanted_bytes(arriving.slots, first, last) == 0;
+  const bool free = arriving.slots.marked(first, last) == 0 && arriving.slots.wanted_bytes(first, last) == 0 &&
+                    arriving.digests.wanted_bytes(arriving.slots, first, last) == 0;
+  return free ? &file : nullptr;
 }
 
 Bytes Assembly::memory_for(const AduName& adu) const {
-  if (phase_ != Phase::data || holding_ || adu.file >= files_.size()) {
-    return {};
-  }
-  const File& file = files_[adu.file];
-  if (!well_placed(file, adu) || file.whole || !file.arriving || is_stream()) {
-    return {};
-  }
-  return untouched(*file.arriving, adu) ? file.sink->place(adu.offset, adu.length).value_or(Bytes()) : Bytes();
+  const File* const file = untouched(adu);
+  return file != nullptr ? file->sink->place(adu.offset, adu.length).value_or(Bytes()) : Bytes();
 }
 
 Placement Assembly::placement_in(const AduName& adu, Bytes memory) const {
@@ -294,16 +299,9 @@ std::expected<Placement, Failure> Assembly::place_in_file(const AduName& adu, Pr
   return place;
 }
 
-/// Only what lands in a file that has been opened for an ADU before it, and where nothing is. A stream's bytes are
-/// taken from the budget one ADU at a time.
 bool Assembly::takes_run(const AduName& run, std::uint32_t adu_bytes) const {
-  if (phase_ != Phase::data || holding_ || run.file >= files_.size() || is_stream() ||
-      adu_bytes % head_.adu_bytes != 0) {
-    return false;
-  }
-  const File& file = files_[run.file];
-  return file.arriving && well_placed(file, run) && untouched(*file.arriving, run) &&
-         file.sink->takes(run.offset, run.length);
+  const File* const file = adu_bytes % head_.adu_bytes == 0 ? untouched(run) : nullptr;
+  return file != nullptr && file->sink->takes(run.offset, run.length);
 }
 
 std::expected<void, Failure> Assembly::open_file(File& file) {

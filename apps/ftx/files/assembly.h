@@ -277,7 +277,7 @@ class Assembly {
   [[nodiscard]] std::uint64_t last_slot(const AduName& adu) const { return first_slot(adu) + slots_of(adu) - 1; }
   [[nodiscard]] bool prepare(Slots& slots, const AduName& adu);
   [[nodiscard]] bool prepare(Arriving& arriving, const AduName& adu);
-  [[nodiscard]] bool untouched(const Arriving& arriving, const AduName& adu) const;
+  [[nodiscard]] const File* untouched(const AduName& adu) const;
   void mark(Slots& slots, std::uint64_t first, std::uint64_t last);
   [[nodiscard]] Placement place_in_list(List& list, const AduName& adu);
   [[nodiscard]] bool grow(List& list, std::uint64_t end);

@@ -196,6 +196,7 @@ class Server {
 
   void begin_run(TimePoint now, Receiver* receiver);
   void receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
+  [[nodiscard]] bool open_payload(Session& session, ConstBytes datagram, Bytes place);
   [[nodiscard]] bool open_in_place(Session& session, const Envelope& envelope, Bytes& datagram);
   [[nodiscard]] std::uint32_t open_run(Session& session, std::span<const Bytes> datagrams, std::size_t payload_bytes);
   void receive_sealed_run(TimePoint now, Session& session, const Envelope& envelope, std::span<const Bytes> datagrams,

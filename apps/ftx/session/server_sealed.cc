@@ -211,6 +211,15 @@ void Server::receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes 
   }
 }
 
+/// The payload of a sealed DATA datagram to `place`, which is as long. False: it did not open, and is counted.
+bool Server::open_payload(Session& session, ConstBytes datagram, Bytes place) {
+  opened_bytes_ += place.size();
+  const bool opened =
+      session.protection->open_payload(datagram.first(data_header_bytes), datagram.subspan(data_header_bytes), place);
+  drops_.forged += opened ? 0 : 1;
+  return opened;
+}
+
 /// One that did not land in the transport's pass: its payload is opened where it belongs; true when it opened. A forged
 /// one leaves rubbish there, in a place that nothing has filled yet, and which stays unfilled.
 bool Server::receive_sealed_data(TimePoint now, Session& session, const Envelope& envelope, ConstBytes datagram) {
@@ -219,21 +228,17 @@ bool Server::receive_sealed_data(TimePoint now, Session& session, const Envelope
     ++drops_.malformed;
     return false;
   }
-  opened_bytes_ += data->payload_bytes;
   const ConstBytes header = datagram.first(data_header_bytes);
-  const ConstBytes sealed = datagram.subspan(data_header_bytes);
   const Bytes place = session.receiver->memory_for(header, datagram.size());
   if (!place.empty()) {
-    if (!session.protection->open_payload(header, sealed, place)) {
-      ++drops_.forged;
+    if (!open_payload(session, datagram, place)) {
       return false;
     }
     session.receiver->placed(now, header, datagram.size(), place);
     return true;
   }
   opened_.resize(data_header_bytes + data->payload_bytes);
-  if (!session.protection->open_payload(header, sealed, Bytes(opened_).subspan(data_header_bytes))) {
-    ++drops_.forged;
+  if (!open_payload(session, datagram, Bytes(opened_).subspan(data_header_bytes))) {
     return false;
   }
   const Envelope plain = plain_of(envelope);
@@ -249,11 +254,8 @@ bool Server::open_in_place(Session& session, const Envelope& envelope, Bytes& da
     ++drops_.malformed;
     return false;
   }
-  opened_bytes_ += data->payload_bytes;
   const Bytes payload = datagram.subspan(data_header_bytes, data->payload_bytes);
-  if (!session.protection->open_payload(datagram.first(data_header_bytes), datagram.subspan(data_header_bytes),
-                                        payload)) {
-    ++drops_.forged;
+  if (!open_payload(session, datagram, payload)) {
     return false;
   }
   datagram = datagram.first(data_header_bytes + payload.size());
@@ -265,13 +267,8 @@ bool Server::open_in_place(Session& session, const Envelope& envelope, Bytes& da
 std::uint32_t Server::open_run(Session& session, std::span<const Bytes> datagrams, std::size_t payload_bytes) {
   opened_run_.resize(std::max(opened_run_.size(), datagrams.size() * payload_bytes));
   std::uint32_t opened = 0;
-  for (const Bytes datagram : datagrams) {
-    opened_bytes_ += payload_bytes;
-    if (!session.protection->open_payload(datagram.first(data_header_bytes), datagram.subspan(data_header_bytes),
-                                          Bytes(opened_run_).subspan(opened * payload_bytes, payload_bytes))) {
-      ++drops_.forged;
-      break;
-    }
+  while (opened < datagrams.size() &&
+         open_payload(session, datagrams[opened], Bytes(opened_run_).subspan(opened * payload_bytes, payload_bytes))) {
     ++opened;
   }
   return opened;
