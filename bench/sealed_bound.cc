@@ -33,6 +33,7 @@
 
 #include "apps/ftx/files/digest.h"
 #include "apps/ftx/security/aead.h"
+#include "apps/ftx/session/endpoint.h"
 #include "base/bytes.h"
 #include "base/descriptor.h"
 
@@ -42,7 +43,7 @@ namespace {
 // A datagram of ftx: header, payload, tag.
 constexpr std::size_t datagram_bytes = 1472;
 constexpr std::size_t payload_bytes = datagram_bytes - data_header_bytes - tag_bytes;
-constexpr std::size_t datagrams_a_call = 44;
+constexpr std::size_t datagrams_a_call = Burst::datagrams_max;
 constexpr std::size_t written_at_once = 256 * 1024;
 constexpr int socket_bytes = 16 << 20;  // asked for; the kernel has a limit (net.core.rmem_max)
 // What the receiver tells: up to where the sender may send, or that all is written.
