@@ -18,7 +18,7 @@ Bbr::Bbr(std::size_t datagram_bytes, std::uint64_t seed)
   init_pacing_rate(round_trip_unmeasured);
 }
 
-std::uint64_t Bbr::bandwidth() const { return std::min(max_bandwidth(), bw_shortterm_); }
+std::uint64_t Bbr::bandwidth() const { return std::min(share_.rate().value_or(max_bandwidth()), bw_shortterm_); }
 
 // --- Events --------------------------------------------------------------------------------------------------------
 
@@ -78,6 +78,7 @@ void Bbr::on_report(TimePoint now, const Delivery& delivery) {
   check_probe_rtt(now);
   if (delivery.newest) {
     crowded_ = queue_evident() && !limited(*delivery.newest);
+    adapt_share(delivery);
   }
   if (delivery.newly_delivered_bytes > 0) {
     idle_restart_ = false;

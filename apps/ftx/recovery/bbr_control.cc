@@ -22,7 +22,7 @@ double Bbr::pacing_gain() const {
     case State::probe_bw_up:
       return up_pacing_gain;
     case State::probe_bw_cruise:
-      return crowded_ ? crowded_pacing_gain : 1;
+      return crowded_ && !share_.rate() ? crowded_pacing_gain : 1;
     case State::probe_bw_refill:
     case State::probe_rtt:
       return 1;

@@ -27,6 +27,7 @@ void Bbr::update_round(const Delivery& delivery) {
     // The lower of two samples: one that is late shows a busy program, not a queue.
     rtt_max_[0] = std::max(rtt_max_[0], std::min(delivery.round_trip, last_rtt_));
     last_rtt_ = delivery.round_trip;
+    round_rtt_min_ = std::min(round_rtt_min_, delivery.round_trip);
   }
   round_lost_ += delivery.newly_lost_bytes;
   round_resolved_ += delivery.newly_resolved_bytes;
@@ -50,6 +51,11 @@ void Bbr::end_round() {
   }
   // A loss of this kind is reported after its round, so the round before counts with it.
   rtt_max_[1] = std::exchange(rtt_max_[0], Duration{});
+  // A queue as short as the pacer's own bursts is no crowd.
+  const Duration shortest = std::exchange(round_rtt_min_, Duration::max());
+  standing_queue_ = shortest != Duration::max() && shortest > std::max(queue_bound(), min_rtt_ + Pacer::burst);
+  queue_shrinks_ = standing_queue_ && shortest < last_rtt_min_ - (last_rtt_min_ - min_rtt_) / shrinking_part;
+  last_rtt_min_ = shortest;
   extra_acked_[round_count_ % extra_acked_rounds] = 0;
 }
 
@@ -113,13 +119,30 @@ bool Bbr::time_to_adapt() const {
 void Bbr::adapt_lower_bounds() {
   adapted_round_ = round_count_;
   if (bw_shortterm_ == unbounded) {
-    bw_shortterm_ = max_bandwidth();
+    bw_shortterm_ = bandwidth();
   }
   if (inflight_shortterm_ == unbounded) {
     inflight_shortterm_ = window_;
   }
   bw_shortterm_ = std::max(bw_latest_, part(beta, bw_shortterm_));
   inflight_shortterm_ = std::max(inflight_latest_, part(beta, inflight_shortterm_));
+}
+
+/// Deviation 13.
+void Bbr::adapt_share(const Delivery& delivery) {
+  if (state_ != State::probe_bw_cruise || !round_start_) {
+    return;
+  }
+  const bool own = limited(*delivery.newest);
+  const bool queue = standing_queue_ && !own;
+  share_.on_round({.queue = queue,
+                   .shrinks = queue_shrinks_,
+                   .used = !own && delivery.rate.value_or(0) >= part(share_used, bandwidth()),
+                   .rate = bandwidth(),
+                   .datagram_rate = part(1e9 / static_cast<double>(min_rtt_.count()), datagram_)});
+  if (!queue && share_.rate()) {
+    reset_short_term_model();  // the share has its bound now, and grows
+  }
 }
 
 void Bbr::reset_congestion_signals() {

@@ -47,6 +47,11 @@ inline constexpr double crowded_window_gain = 1.15;
 // Deviation 10: rounds between two steps down for loss.
 inline constexpr std::uint64_t adapt_rounds = 16;
 
+// Deviation 13. A queue that is still there after so many rounds of ProbeBW_DOWN is not that of the own probe.
+inline constexpr std::uint64_t down_rounds_max = 16;
+inline constexpr double share_used = 0.8;  // less than that delivered, and the rate was not used
+inline constexpr int shrinking_part = 8;   // of a queue, gone within a round: it shrinks
+
 // Deviation 1: when loss is congestion.
 inline constexpr int startup_queue_evidence_part = 32;  // a queue grows by more than that between two reports
 inline constexpr int queue_evidence_part = 8;           // of min_rtt

@@ -22,23 +22,36 @@ bool Bbr::probing() const {
   return state_ == State::startup || state_ == State::probe_bw_refill || state_ == State::probe_bw_up;
 }
 
-/// Section 5.3.3.9, and PickProbeWait of section 5.3.3.8.3.
-void Bbr::start_down(TimePoint now) {
-  reset_congestion_signals();
-  up_acked_per_increment_ = unbounded;
+/// Section 5.3.3.8.3.
+void Bbr::pick_probe_wait(TimePoint now) {
   rounds_since_probe_up_ = prng_.below(2);
   probe_patience_ = probe_too_high_ ? 2 : 1;  // deviation 11
   probe_wait_ = probe_patience_ * (seconds(2) + Duration(static_cast<Duration::rep>(prng_.below(1'000'000'000))));
   cycle_at_ = now;
+}
+
+/// Section 5.3.3.9.
+void Bbr::start_down(TimePoint now) {
+  pick_probe_wait(now);
+  end_probe();
+}
+
+void Bbr::end_probe() {
+  reset_congestion_signals();
+  up_acked_per_increment_ = unbounded;
   ack_phase_ = AckPhase::probe_stopping;
   start_round();
   settled_delivered_ = delivered_;
   state_ = State::probe_bw_down;
+  down_start_round_ = round_count_;
 }
 
 void Bbr::start_cruise() { state_ = State::probe_bw_cruise; }
 
 void Bbr::start_refill() {
+  if (const auto share = share_.end()) {
+    max_bw_ = {0, *share};
+  }
   reset_short_term_model();
   up_rounds_ = 0;
   up_acked_ = 0;
@@ -76,7 +89,7 @@ void Bbr::update_cycle(TimePoint now, const Delivery& delivery) {
       }
       return;
     case State::probe_bw_cruise:
-      if (time_to_probe(now)) {
+      if (time_to_probe(now) && share_.may_probe()) {
         start_refill();
       }
       return;
@@ -101,7 +114,11 @@ bool Bbr::time_to_probe(TimePoint now) const {
   return now > cycle_at_ + probe_wait_ || rounds_since_probe_up_ >= probe_patience_ * reno_rounds;
 }
 
-bool Bbr::time_to_cruise() const { return in_flight_ <= inflight_with_headroom() && in_flight_ <= drained_inflight(); }
+bool Bbr::time_to_cruise() const {
+  const bool drained = in_flight_ <= inflight_with_headroom() && in_flight_ <= drained_inflight();
+  const bool others_wait = !share_.pressed() && round_count_ > down_start_round_ + down_rounds_max;  // deviation 13
+  return drained || others_wait;
+}
 
 /// Section 5.3.3.7, IsTimeToGoDown.
 bool Bbr::time_to_go_down(const Delivery& delivery) {
@@ -215,7 +232,10 @@ void Bbr::check_probe_rtt_done(TimePoint now) {
   // Section 5.3.4.4, ExitProbeRTT.
   reset_short_term_model();
   if (full_bw_reached_) {
-    start_down(now);
+    if (!share_.pressed()) {  // deviation 13
+      pick_probe_wait(now);
+    }
+    end_probe();
     start_cruise();
   } else {
     enter_startup();

@@ -84,6 +84,16 @@ struct Driver {
     }
   }
 
+  /// Cruises beside somebody who does not yield, so that deviation 13 does not either.
+  void reach_cruise_under_pressure() {
+    reach(probe_bw_cruise);
+    for (int i = 0; i < 18; ++i) {
+      round({.round_trip = 60ms});
+    }
+    EXPECT_EQ(bbr.state(), probe_bw_cruise);
+    EXPECT_EQ(bbr.bandwidth(), bbr_rate);
+  }
+
   Bbr bbr{bbr_datagram, 1};
   TimePoint now{1h};
   std::uint64_t delivered = 1'000'000;
@@ -277,7 +287,7 @@ TEST(Bbr, WhatArrivesAsItWasSentSlowsACruiseOnlyWhereAQueueIs) {
   for (const bool as_sent : {false, true}) {
     for (const Duration then : {40ms, 60ms}) {
       Driver driver;
-      driver.reach(probe_bw_cruise);
+      driver.reach_cruise_under_pressure();
       const std::uint64_t before = driver.bbr.bandwidth();
       const std::uint64_t slow = bbr_rate * 94 / 100;
       driver.round({.rate = slow, .round_trip = 60ms, .as_sent = as_sent});
@@ -293,8 +303,8 @@ TEST(Bbr, WhatArrivesAsItWasSentSlowsACruiseOnlyWhereAQueueIs) {
 
 /// A cruise in which loss has slowed it.
 void slow_down(Driver& driver) {
-  driver.reach(probe_bw_cruise);
-  for (int i = 0; i < 2; ++i) {
+  driver.reach_cruise_under_pressure();
+  for (int i = 0; i < 20 && driver.bbr.bandwidth() == bbr_rate; ++i) {
     driver.round({.rate = bbr_rate * 8 / 10, .round_trip = 60ms, .lost = bdp / 20});
   }
   ASSERT_LT(driver.bbr.bandwidth(), bbr_rate * 9 / 10);
@@ -463,18 +473,21 @@ TEST(Bbr, WhatMayBeInFlightGrowsSlowlyAgainInTheNextProbe) {
 // In the sense of section 5.6.4.7, BoundCwndForModel: loss bounds what is in flight to what a round trip delivers,
 // where the gain would allow two bandwidth-delay products.
 TEST(Bbr, LossAfterAProbeBoundsWhatIsInFlight) {
-  Driver driver;
-  driver.reach(probe_bw_down);
-  for (int i = 0; i < 3; ++i) {
-    driver.round({.in_flight = 2 * bdp});  // what the probe lost would have been told by now
-  }
-  EXPECT_GE(driver.bbr.window_bytes(), 2 * bdp);
-  for (int i = 0; i < 30; ++i) {
-    driver.round({.round_trip = 50ms, .in_flight = 2 * bdp, .lost = bdp / 10});
-  }
-  ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_down));
-  EXPECT_EQ(driver.bbr.inflight_longterm(), Bbr::unbounded);
-  EXPECT_LT(driver.bbr.window_bytes(), 2 * bdp);
+  const auto window = [](std::uint64_t lost) {
+    Driver driver;
+    driver.reach(probe_bw_down);
+    for (int i = 0; i < 3; ++i) {
+      driver.round({.in_flight = 2 * bdp});  // what the probe lost would have been told by now
+    }
+    EXPECT_GE(driver.bbr.window_bytes(), 2 * bdp);
+    for (int i = 0; i < 10; ++i) {
+      driver.round({.round_trip = 50ms, .in_flight = 2 * bdp, .lost = lost});
+    }
+    EXPECT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_down));
+    EXPECT_EQ(driver.bbr.inflight_longterm(), Bbr::unbounded);
+    return driver.bbr.window_bytes();
+  };
+  EXPECT_LT(window(bdp / 10), window(0));
 }
 
 /// Bounded by the losses of a probe, and out of it.
@@ -520,7 +533,7 @@ TEST(Bbr, AfterAProbeThatOverflowedItWaitsTwiceAsLong) {
 // Deviation 10.
 TEST(Bbr, LossLowersTheShortTermModelEverySixteenRoundsUnlessLittleIsDelivered) {
   Driver driver;
-  driver.reach(probe_bw_cruise);
+  driver.reach_cruise_under_pressure();
   const auto lossy = [&](std::uint64_t delivered_rate) {
     driver.round({.rate = delivered_rate, .round_trip = 60ms, .in_flight = bdp, .lost = bdp / 10});
     return driver.bbr.bandwidth();
@@ -543,6 +556,174 @@ TEST(Bbr, LossLowersTheShortTermModelEverySixteenRoundsUnlessLittleIsDelivered) 
     static_cast<void>(lossy(bbr_rate / 4));
   }
   EXPECT_LT(driver.bbr.bandwidth(), bbr_rate / 2) << "the path has become slower";
+}
+
+/// The bandwidth in 1/1000 of what it was, after so many rounds like that.
+std::uint64_t per_mille_after(Driver& driver, int rounds, const Driver::Change& change) {
+  for (int i = 0; i < rounds; ++i) {
+    driver.round(change);
+  }
+  return driver.bbr.bandwidth() * 1000 / bbr_rate;
+}
+
+// Deviation 13; what a round was like is known when the next one begins.
+TEST(Bbr, YieldsToAQueueThatStandsAndTakesAsMuchAgainAsOthers) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  EXPECT_EQ(per_mille_after(driver, 2, {.round_trip = 60ms}), 1000U) << "its own";
+  EXPECT_EQ(driver.bbr.pacing_rate(), bbr_rate * 95 / 100 * 99 / 100) << "deviation 6";
+  EXPECT_EQ(per_mille_after(driver, 1, {.round_trip = 60ms}), 970U);
+  EXPECT_EQ(driver.bbr.pacing_rate(), bbr_rate * 97 / 100 * 99 / 100) << "and no deviation 6";
+  EXPECT_EQ(per_mille_after(driver, 1, {.round_trip = 40ms}), 940U);
+  std::uint64_t before = driver.bbr.bandwidth();
+  driver.round({});
+  EXPECT_EQ(driver.bbr.bandwidth() - before, before / 128);
+  for (int i = 0; i < 16; ++i) {
+    before = driver.bbr.bandwidth();
+    driver.round({});
+  }
+  EXPECT_EQ(driver.bbr.bandwidth() - before, bbr_datagram * 25 * 17 / 4) << "datagrams a round trip";
+}
+
+TEST(Bbr, YieldsToNoQueueThatIsNotThereAllTheTime) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  for (int i = 0; i < 10; ++i) {
+    driver.round({.round_trip = 60ms});
+    driver.round({.round_trip = 60ms, .within = true});
+    driver.round({.round_trip = 44ms, .within = true});
+  }
+  EXPECT_EQ(driver.bbr.bandwidth(), bbr_rate);
+}
+
+/// A queue of 1.9 ms is an eighth of a short round trip, and what the pacer itself may send at once.
+TEST(Bbr, YieldsToNoQueueThatIsAsShortAsABurst) {
+  for (const auto& [queue, yields] : {std::pair{1900us, false}, {2100us, true}}) {
+    Driver driver;
+    driver.reach(probe_bw_cruise);
+    driver.round({.round_trip = 10ms, .after = 10ms});
+    EXPECT_EQ(per_mille_after(driver, 6, {.round_trip = 10ms + queue, .after = 10ms}) < 1000, yields);
+  }
+}
+
+TEST(Bbr, WhatItYieldedIsWhatTheNextProbeBeginsWith) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  EXPECT_EQ(per_mille_after(driver, 9, {.round_trip = 60ms}), 807U) << "seven rounds";
+  const std::uint64_t yielded = driver.bbr.bandwidth() * 97 / 100;  // the last round
+  for (int i = 0; i < 200 && driver.bbr.state() == probe_bw_cruise; ++i) {
+    driver.round({.rate = bbr_rate / 2});  // which uses too little for it to grow
+  }
+  ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_refill));
+  EXPECT_EQ(driver.bbr.bandwidth(), yielded);
+}
+
+TEST(Bbr, LossTakesFromWhatItSendsWhereItHasYielded) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  EXPECT_EQ(per_mille_after(driver, 9, {.round_trip = 60ms}), 807U);
+  const std::uint64_t yielded = per_mille_after(driver, 2, {.rate = bbr_rate / 2});
+  driver.round({.rate = bbr_rate / 2, .round_trip = 60ms, .lost = bdp / 10});
+  driver.round({.rate = bbr_rate / 2, .round_trip = 60ms, .lost = bdp / 10});
+  EXPECT_LE(driver.bbr.bandwidth() * 1000 / bbr_rate, yielded * 7 / 10);
+}
+
+/// A queue shrinks where an eighth of it is gone within a round.
+TEST(Bbr, YieldsNoMoreOnceTheQueueShrinks) {
+  for (const auto& [step, yields] : {std::pair{2ms, true}, {4ms, false}}) {
+    Driver driver;
+    driver.reach(probe_bw_cruise);
+    EXPECT_EQ(per_mille_after(driver, 3, {.round_trip = 70ms}), 970U);
+    Duration round_trip = 70ms;
+    for (int i = 0; i < 5; ++i) {
+      round_trip -= step;
+      driver.round({.round_trip = round_trip});
+    }
+    EXPECT_EQ(driver.bbr.bandwidth() * 1000 / bbr_rate < 900, yields) << step.count();
+  }
+}
+
+TEST(Bbr, DoesNotProbeWhileItFindsOthers) {
+  Driver driver;
+  driver.reach(probe_bw_cruise);
+  for (int i = 0; i < 204; ++i) {  // 8 s; a round trip that matches the least one now and then, so no ProbeRTT
+    driver.round({.round_trip = i % 10 < 4 ? 60ms : 40ms});
+    ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_cruise)) << i;
+  }
+  EXPECT_LT(per_mille_after(driver, 20, {.rate = bbr_rate / 2}), 1000U);
+  EXPECT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_cruise));
+  driver.round({.rate = bbr_rate / 2});
+  driver.round({.rate = bbr_rate / 2});
+  EXPECT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_refill));
+}
+
+TEST(Bbr, BesideSomebodyWhoDoesNotYieldItDoesNotEither) {
+  Driver driver;
+  driver.reach_cruise_under_pressure();
+  EXPECT_EQ(driver.bbr.pacing_rate(), bbr_rate * 95 / 100 * 99 / 100) << "deviation 6";
+}
+
+/// ProbeRTT comes every 5 s there, and the wait after a probe that overflowed takes 4 to 6 s.
+TEST(Bbr, UnderPressureTheWaitForAProbeGoesOnThroughProbeRtt) {
+  int in_between[2] = {};
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (const bool pressed : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << (pressed ? ", pressed" : ""));
+      Driver driver;
+      driver.bbr = Bbr(bbr_datagram, seed);
+      driver.reach(probe_bw_up);
+      for (int i = 0; i < 6 && driver.bbr.state() == probe_bw_up; ++i) {
+        driver.round({.round_trip = 60ms, .lost = bdp / 10});
+      }
+      driver.round({.in_flight = bdp / 2});
+      ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_cruise));
+      const TimePoint begin = driver.now;
+      bool probed_round_trip = false;
+      while (driver.bbr.state() != probe_bw_refill && driver.now - begin < 20s) {
+        const bool drained = driver.bbr.state() == probe_rtt;
+        probed_round_trip |= drained;
+        driver.round({.round_trip = drained || !pressed ? 41ms : 60ms,
+                      .in_flight = drained ? bdp / 8 : bdp,
+                      .after = 100ms});  // or Reno's 63 rounds would be over first
+      }
+      in_between[pressed] += probed_round_trip ? 1 : 0;
+      if (probed_round_trip) {
+        EXPECT_TRUE(pressed ? driver.now - begin < 6500ms : driver.now - begin > 8900ms);
+      }
+    }
+  }
+  EXPECT_GT(in_between[false], 0);
+  EXPECT_GT(in_between[true], 0);
+}
+
+/// What several have measured adds up to more than the path delivers: 0.9 of it leaves their queue where it is.
+TEST(Bbr, AQueueThatStaysWhileItShouldDrainIsYieldedTo) {
+  Driver driver;
+  driver.reach(probe_bw_down);
+  int rounds = 0;
+  while (driver.bbr.state() == probe_bw_down && rounds < 40) {
+    driver.round({.round_trip = 60ms, .in_flight = 2 * bdp});
+    ++rounds;
+  }
+  EXPECT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_cruise));
+  EXPECT_GE(rounds, 16);
+  EXPECT_LE(rounds, 18);
+}
+
+/// Beside somebody who does not yield nothing would be gained.
+TEST(Bbr, UnderPressureItWaitsUntilItHasDrainedWhatItAdded) {
+  Driver driver;
+  driver.reach_cruise_under_pressure();
+  for (int i = 0; i < 200 && driver.bbr.state() != probe_bw_up; ++i) {
+    driver.round({.round_trip = 60ms});
+  }
+  for (int i = 0; i < 9 && driver.bbr.state() == probe_bw_up; ++i) {
+    driver.round({.round_trip = 60ms, .in_flight = 2 * bdp, .lost = bdp / 10});
+  }
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_down)) << i;
+    driver.round({.round_trip = 60ms, .in_flight = 2 * bdp});
+  }
 }
 
 // Section 5.3.3.6: "then the flow immediately returns to ProbeBW_REFILL to probe for bandwidth again".
