@@ -88,24 +88,6 @@ std::optional<Headers> read_headers(ConstBytes frame) {
   return transport == 0 || frame.size() < headers.size ? std::nullopt : std::optional(headers);
 }
 
-/// What the transport header of segment number `index` has of its own, but for the checksum: `offset` bytes of data
-/// come before its `part` bytes. What the header of the whole says is told once: by the last segment that its data is
-/// pushed and that there is no more, by the first one that the sender has reduced its window (CWR, RFC 3168).
-void finish_transport_header(Bytes transport, const Headers& headers, std::size_t offset, std::size_t part, bool last) {
-  if (!headers.is_tcp()) {
-    store_big_endian(transport.data() + 4, static_cast<std::uint16_t>(wire::UdpHeader::size + part));
-    return;
-  }
-  constexpr std::size_t sequence = 4;
-  constexpr std::size_t flags = 13;
-  const auto first = load_big_endian<std::uint32_t>(transport.data() + sequence);
-  store_big_endian(transport.data() + sequence, first + static_cast<std::uint32_t>(offset));
-  constexpr unsigned of_the_last = wire::tcp_fin | wire::tcp_psh;
-  constexpr unsigned of_the_first = wire::tcp_cwr;
-  const unsigned dropped = (last ? 0U : of_the_last) | (offset == 0 ? 0U : of_the_first);
-  transport[flags] &= ~static_cast<std::byte>(dropped);
-}
-
 /// A part of the data of a super-frame, which becomes a segment.
 struct Part {
   std::size_t index = 0;
@@ -114,42 +96,114 @@ struct Part {
   bool last = false;
 };
 
-/// Makes of the headers of the whole those of a part of it whose data sums up to `data_sum`.
-void finish_headers(Bytes frame, const Headers& headers, const Part& part, std::uint16_t data_sum) {
-  const Bytes packet = frame.subspan(ethernet_size);
-  const Bytes transport = frame.subspan(headers.transport, headers.transport_size());
-  const auto length = static_cast<std::uint16_t>(headers.transport_size() + part.size);
-  if (headers.is_v4) {
-    constexpr std::size_t identification = 4;
-    const auto first = load_big_endian<std::uint16_t>(packet.data() + identification);
-    store_big_endian(packet.data() + 2, static_cast<std::uint16_t>(wire::Ipv4Header::size + length));
-    store_big_endian(packet.data() + identification, static_cast<std::uint16_t>(first + part.index));
-    store_checksum(packet.data() + 10, 0);
-    store_checksum(packet.data() + 10, checksum_of(header_sum(packet.first(wire::Ipv4Header::size))));
-  } else {
-    store_big_endian(packet.data() + 4, length);
+/// The headers of a super-frame as those of its segments. What all have in common is summed once; each adds what it has
+/// of its own.
+class SegmentHeaders {
+ public:
+  /// `whole` is what `headers` tells of.
+  SegmentHeaders(const Headers& headers, ConstBytes whole);
+
+  [[nodiscard]] std::size_t size() const { return headers_.size; }
+  /// Writes size() bytes to `out`: the headers of the part whose data sums up to `data_sum`.
+  void write(std::byte* out, const Part& part, std::uint16_t data_sum) const;
+
+ private:
+  static constexpr std::size_t v4_length = ethernet_size + 2;
+  static constexpr std::size_t v4_identification = ethernet_size + 4;
+  static constexpr std::size_t v4_checksum = ethernet_size + 10;
+  static constexpr std::size_t v6_length = ethernet_size + 4;
+  // In the transport header.
+  static constexpr std::size_t udp_length = 4;
+  static constexpr std::size_t tcp_sequence = 4;
+  static constexpr std::size_t tcp_flags = 12;  // with the data offset
+
+  /// The number there, and zero in its place.
+  template <class Number>
+  Number take(std::size_t at) {
+    const auto number = load_big_endian<Number>(bytes_.data() + at);
+    store_big_endian(bytes_.data() + at, Number{0});
+    return number;
   }
-  finish_transport_header(transport, headers, part.offset, part.size, part.last);
-  std::byte* const field = transport.data() + headers.checksum_offset();
-  store_checksum(field, 0);
-  const std::uint16_t pseudo = wire::pseudo_header_sum(headers.source, headers.destination, headers.protocol, length);
-  const std::uint16_t sum = add_sums(add_sums(pseudo, header_sum(transport)), data_sum);
-  store_checksum(field, headers.is_tcp() ? checksum_of(sum) : wire::udp_checksum_of(sum));
+  /// Each writes fields of a segment's own and returns their sum.
+  static std::uint64_t write_number(std::byte* out, std::uint16_t number) {
+    store_big_endian(out, number);
+    return number_sum(number);
+  }
+  [[nodiscard]] std::uint64_t write_tcp(std::byte* transport, const Part& part) const;
+
+  Headers headers_;
+  std::array<std::byte, header_bytes_max> bytes_{};  // with zeros for what a segment has of its own
+  std::uint16_t identification_ = 0;
+  std::uint32_t sequence_ = 0;
+  std::uint16_t flags_ = 0;
+  std::uint16_t v4_sum_ = 0;
+  std::uint16_t transport_sum_ = 0;  // and that of the pseudo-header, without lengths
+};
+
+SegmentHeaders::SegmentHeaders(const Headers& headers, ConstBytes whole) : headers_(headers) {
+  std::ranges::copy(whole.first(headers.size), bytes_.begin());
+  const ConstBytes all(bytes_);
+  if (headers.is_v4) {
+    static_cast<void>(take<std::uint16_t>(v4_length));
+    static_cast<void>(take<std::uint16_t>(v4_checksum));
+    identification_ = take<std::uint16_t>(v4_identification);
+    v4_sum_ = header_sum(all.subspan(ethernet_size, wire::Ipv4Header::size));
+  } else {
+    static_cast<void>(take<std::uint16_t>(v6_length));
+  }
+  if (headers.is_tcp()) {
+    sequence_ = take<std::uint32_t>(headers.transport + tcp_sequence);
+    flags_ = take<std::uint16_t>(headers.transport + tcp_flags);
+  } else {
+    static_cast<void>(take<std::uint16_t>(headers.transport + udp_length));
+  }
+  static_cast<void>(take<std::uint16_t>(headers.transport + headers.checksum_offset()));
+  transport_sum_ = add_sums(wire::pseudo_header_sum(headers.source, headers.destination, headers.protocol, 0),
+                            header_sum(all.subspan(headers.transport, headers.transport_size())));
+}
+
+void SegmentHeaders::write(std::byte* out, const Part& part, std::uint16_t data_sum) const {
+  std::memcpy(out, bytes_.data(), size());
+  const auto length = static_cast<std::uint16_t>(headers_.transport_size() + part.size);
+  if (headers_.is_v4) {
+    const std::uint64_t own =
+        write_number(out + v4_length, static_cast<std::uint16_t>(wire::Ipv4Header::size + length)) +
+        write_number(out + v4_identification, static_cast<std::uint16_t>(identification_ + part.index));
+    store_checksum(out + v4_checksum, checksum_of(fold_sum(v4_sum_ + own)));
+  } else {
+    store_big_endian(out + v6_length, length);
+  }
+  std::byte* const transport = out + headers_.transport;
+  const std::uint64_t own =
+      headers_.is_tcp() ? write_tcp(transport, part) : write_number(transport + udp_length, length);
+  const std::uint16_t sum = fold_sum(std::uint64_t{transport_sum_} + number_sum(length) + own + data_sum);
+  store_checksum(transport + headers_.checksum_offset(),
+                 headers_.is_tcp() ? checksum_of(sum) : wire::udp_checksum_of(sum));
+}
+
+/// What the header of the whole says is told once: by the last segment that its data is pushed and that there is no
+/// more, by the first one that the sender has reduced its window (CWR, RFC 3168).
+std::uint64_t SegmentHeaders::write_tcp(std::byte* transport, const Part& part) const {
+  constexpr unsigned of_the_last = wire::tcp_fin | wire::tcp_psh;
+  constexpr unsigned of_the_first = wire::tcp_cwr;
+  const unsigned dropped = (part.last ? 0U : of_the_last) | (part.offset == 0 ? 0U : of_the_first);
+  const std::uint32_t sequence = sequence_ + static_cast<std::uint32_t>(part.offset);
+  return write_number(transport + tcp_sequence, static_cast<std::uint16_t>(sequence >> 16)) +
+         write_number(transport + tcp_sequence + 2, static_cast<std::uint16_t>(sequence)) +
+         write_number(transport + tcp_flags, static_cast<std::uint16_t>(flags_ & ~dropped));
 }
 
 /// A super-frame on its way to becoming frames.
 struct Split {
   Message frame;  // without the descriptor
-  std::array<std::byte, header_bytes_max> bytes{};
-  Headers headers;
+  SegmentHeaders headers;
   std::size_t segment_size = 0;
   std::size_t data_size = 0;
 
-  [[nodiscard]] ConstBytes header() const { return ConstBytes(bytes).first(headers.size); }
   [[nodiscard]] std::size_t segments() const { return wire::network::segments_in(data_size, segment_size); }
   [[nodiscard]] Part part(std::size_t index) const {
     const std::size_t offset = index * segment_size;
-    return {index, offset, std::min(segment_size, data_size - offset), index + 1 == segments()};
+    return {index, offset, std::min(segment_size, data_size - offset), offset + segment_size >= data_size};
   }
 };
 
@@ -157,19 +211,18 @@ struct Split {
 bool split_in_place(Split& split, Batch& out) {
   BufferPool& pool = split.frame.pool();
   Message rest = std::move(split.frame);
-  rest.trim_data_front(split.headers.size);
+  rest.trim_data_front(split.headers.size());
   for (std::size_t index = 0; index < split.segments(); ++index) {
     const Part part = split.part(index);
     Message data = std::move(rest);
     if (!part.last) {
       rest = data.split(part.size);
     }
-    Message frame = Message::of_size(pool, split.headers.size, 0, 0);
+    Message frame = Message::of_size(pool, split.headers.size(), 0, 0);
     if (!frame || (!part.last && !rest)) {
       return false;
     }
-    std::ranges::copy(split.header(), frame.bytes().begin());
-    finish_headers(frame.bytes(), split.headers, part, data.data_sum());
+    split.headers.write(frame.bytes().data(), part, data.data_sum());
     frame.link(std::move(data));
     out.push(std::move(frame));
   }
@@ -184,16 +237,16 @@ bool split_in_pass(Split& split, Batch& out) {
   const std::size_t segments = split.segments();
   BufferPool& pool = split.frame.pool();
   // The data starts on a cache line.
-  const std::size_t spare = (cache_line_bytes - split.headers.size % cache_line_bytes) % cache_line_bytes;
+  const std::size_t headers = split.headers.size();
+  const std::size_t spare = (cache_line_bytes - headers % cache_line_bytes) % cache_line_bytes;
   Batch frames;
-  places[0] = Bytes(aside).first(split.headers.size);
+  places[0] = Bytes(aside).first(headers);
   for (std::size_t index = 0; index < segments; ++index) {
-    Message frame = Message::of_size(pool, split.headers.size + split.part(index).size, spare, 0);
+    Message frame = Message::of_size(pool, headers + split.part(index).size, spare, 0);
     if (!frame) {
       return false;
     }
-    places[1 + index] = frame.bytes().subspan(split.headers.size);
-    std::ranges::copy(split.header(), frame.bytes().begin());
+    places[1 + index] = frame.bytes().subspan(headers);
     frames.push(std::move(frame));
   }
   if (split.frame.land_summed(std::span(places).first(1 + segments), std::span(sums).first(1 + segments)) ==
@@ -201,9 +254,7 @@ bool split_in_pass(Split& split, Batch& out) {
     return false;
   }
   for (std::size_t index = 0; index < segments; ++index) {
-    const Bytes place = places[1 + index];
-    finish_headers({place.data() - split.headers.size, split.headers.size}, split.headers, split.part(index),
-                   sums[1 + index]);
+    split.headers.write(places[1 + index].data() - headers, split.part(index), sums[1 + index]);
   }
   out.splice(std::move(frames));
   return true;
@@ -304,17 +355,15 @@ OffloadHeader offload_of(const Message& frame) {
 }
 
 bool split_super_frame(Message frame, Batch& out) {
-  Split split;
-  const std::size_t headers = header_bytes_in(frame);
-  SLUICE_REQUIRE(headers <= split.bytes.size() && frame.data_size() > headers);
-  split.segment_size = frame.native<DataUnit>()->segment_size;
-  split.data_size = frame.data_size() - headers;
-  static_cast<void>(frame.copy_data_to(0, Bytes(split.bytes).first(headers)));
-  const std::optional<Headers> read = read_headers(split.bytes);
-  SLUICE_REQUIRE(read && read->size == headers);
-  split.headers = *read;
+  std::array<std::byte, header_bytes_max> bytes{};
+  const std::size_t size = header_bytes_in(frame);
+  SLUICE_REQUIRE(size <= bytes.size() && frame.data_size() > size && frame.copy_data_to(0, Bytes(bytes).first(size)));
+  const std::optional<Headers> headers = read_headers(bytes);
+  SLUICE_REQUIRE(headers && headers->size == size);
+  const std::size_t segment_size = frame.native<DataUnit>()->segment_size;
+  const std::size_t data_size = frame.data_size() - size;
   frame.pop_block();
-  split.frame = std::move(frame);
+  Split split{std::move(frame), SegmentHeaders(*headers, bytes), segment_size, data_size};
   // Parts of memory that its owner wants back cannot be shown by several.
   const bool moves = split.frame.fused() || std::as_const(split.frame).first().buffer->borrowed();
   if (moves && split.segments() <= super_frame_datagrams_max) {
