@@ -88,6 +88,15 @@ std::optional<Headers> read_headers(ConstBytes frame) {
   return transport == 0 || frame.size() < headers.size ? std::nullopt : std::optional(headers);
 }
 
+/// Those of a super-frame, whose bytes go to `bytes`.
+Headers copy_headers(const Message& frame, std::array<std::byte, header_bytes_max>& bytes) {
+  const std::size_t size = header_bytes_in(frame);
+  SLUICE_REQUIRE(size <= bytes.size() && frame.copy_data_to(0, Bytes(bytes).first(size)));
+  const std::optional<Headers> headers = read_headers(bytes);
+  SLUICE_REQUIRE(headers && headers->size == size);
+  return *headers;
+}
+
 /// A part of the data of a super-frame, which becomes a segment.
 struct Part {
   std::size_t index = 0;
@@ -340,30 +349,25 @@ std::expected<DataUnit, SuperFrameError> read_super_frame(ConstBytes frame, std:
 }
 
 OffloadHeader offload_of(const Message& frame) {
-  const std::size_t size = header_bytes_in(frame);
   std::array<std::byte, header_bytes_max> bytes{};
-  SLUICE_REQUIRE(size <= bytes.size() && frame.copy_data_to(0, Bytes(bytes).first(size)));
-  const std::optional<Headers> headers = read_headers(bytes);
-  SLUICE_REQUIRE(headers && headers->size == size);
-  const std::uint8_t tcp = headers->is_v4 ? OffloadHeader::segment_tcp4 : OffloadHeader::segment_tcp6;
+  const Headers headers = copy_headers(frame, bytes);
+  const std::uint8_t tcp = headers.is_v4 ? OffloadHeader::segment_tcp4 : OffloadHeader::segment_tcp6;
   return {.flags = OffloadHeader::needs_checksum,
-          .segment_type = headers->is_tcp() ? tcp : OffloadHeader::segment_udp,
-          .header_length = static_cast<std::uint16_t>(size),
+          .segment_type = headers.is_tcp() ? tcp : OffloadHeader::segment_udp,
+          .header_length = static_cast<std::uint16_t>(headers.size),
           .segment_size = frame.native<DataUnit>()->segment_size,
-          .checksum_start = static_cast<std::uint16_t>(headers->transport),
-          .checksum_offset = static_cast<std::uint16_t>(headers->checksum_offset())};
+          .checksum_start = static_cast<std::uint16_t>(headers.transport),
+          .checksum_offset = static_cast<std::uint16_t>(headers.checksum_offset())};
 }
 
 bool split_super_frame(Message frame, Batch& out) {
   std::array<std::byte, header_bytes_max> bytes{};
-  const std::size_t size = header_bytes_in(frame);
-  SLUICE_REQUIRE(size <= bytes.size() && frame.data_size() > size && frame.copy_data_to(0, Bytes(bytes).first(size)));
-  const std::optional<Headers> headers = read_headers(bytes);
-  SLUICE_REQUIRE(headers && headers->size == size);
+  const Headers headers = copy_headers(frame, bytes);
+  SLUICE_REQUIRE(frame.data_size() > headers.size);
   const std::size_t segment_size = frame.native<DataUnit>()->segment_size;
-  const std::size_t data_size = frame.data_size() - size;
+  const std::size_t data_size = frame.data_size() - headers.size;
   frame.pop_block();
-  Split split{std::move(frame), SegmentHeaders(*headers, bytes), segment_size, data_size};
+  Split split{std::move(frame), SegmentHeaders(headers, bytes), segment_size, data_size};
   // Parts of memory that its owner wants back cannot be shown by several.
   const bool moves = split.frame.fused() || std::as_const(split.frame).first().buffer->borrowed();
   if (moves && split.segments() <= super_frame_datagrams_max) {
