@@ -83,7 +83,7 @@
 //      more than the pacer's bursts: a path whose delay varies is no crowd. Beside somebody who does not yield the
 //      wait for the next probe goes on through ProbeRTT. That comes every 5 s there, and the wait is as long after a
 //      probe that overflowed the queue, so there would be no more probes (simulated: Linux's TCP BBR left 0.67 of an
-//      equal share in the long run, with them 0.82). What several have measured in probes may add up to so much that
+//      equal share in the long run, with them 0.79). What several have measured in probes may add up to so much that
 //      0.9 of it is no less than the path delivers; so a queue that is still there after 16 rounds of ProbeBW_DOWN is
 //      yielded to, too. The price: on a long path what others leave is found later, by a second at 200 ms.
 //
@@ -232,10 +232,10 @@ class Bbr final : public CongestionControl {
   TimePoint probe_rtt_min_at_{};
   bool probe_rtt_expired_ = false;
   std::array<Duration, 2> rtt_max_{};
-  Duration round_rtt_min_ = Duration::max();
-  Duration last_rtt_min_ = Duration::max();  // of the last round
-  bool standing_queue_ = false;              // all of it
-  bool queue_shrinks_ = false;               // against the one before
+  Duration round_rtt_min_ = Duration::max();  // the least of this round
+  Duration last_rtt_min_ = Duration::max();   // and of the last one
+  bool standing_queue_ = false;               // in all of the last round
+  bool queue_shrinks_ = false;                // in the last round, against the one before
   Duration last_rtt_{};
   bool crowded_ = false;  // a queue is evident, and it is not for a program that gets no processor that it seems so
 

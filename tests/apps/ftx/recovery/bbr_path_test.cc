@@ -129,9 +129,30 @@ TEST(BbrPath, TwoFlowsShareFromTheFirstSecondsOn) {
   }
 }
 
+TEST(BbrPath, TwoFlowsShare) {
+  double sum = 0;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE(seed);
+    Path path({.rate = 12'500'000, .round_trip = 40ms, .queue_bytes = 500'000, .seed = seed});
+    Flow& first = path.add(bbr(seed));
+    Flow& second = path.add(bbr(seed + 100), Flow::endless, 1s);
+    path.run(40s);
+    const std::uint64_t before = second.delivered_bytes();
+    const double one = throughput(path, first, 60s);
+    const double other = megabytes(second.delivered_bytes() - before) / 60;
+    sum += one / other;
+    EXPECT_GE(one / other, 0.7);
+    EXPECT_LE(one / other, 1.45);
+    EXPECT_GE(one + other, 12.5 * 0.9);
+  }
+  EXPECT_GE(sum / 4, 0.8);
+  EXPECT_LE(sum / 4, 1.25);
+}
+
 TEST(BbrPath, FourFlowsShare) {
   double jain = 0;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE(seed);
     Path path({.rate = 12'500'000, .round_trip = 40ms, .queue_bytes = 500'000, .seed = seed});
     std::vector<Flow*> flows;
     for (std::uint64_t i = 0; i < 4; ++i) {

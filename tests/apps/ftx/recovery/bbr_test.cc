@@ -490,6 +490,28 @@ TEST(Bbr, LossAfterAProbeBoundsWhatIsInFlight) {
   EXPECT_LT(window(bdp / 10), window(0));
 }
 
+// Under pressure it drains for longer (deviation 13), so that loss counts twice (deviation 10).
+TEST(Bbr, LossAfterAProbeBoundsWhatIsInFlightToLessThanTheGainDoes) {
+  Driver driver;
+  driver.reach_cruise_under_pressure();
+  for (int i = 0; i < 200 && driver.bbr.state() != probe_bw_up; ++i) {
+    driver.round({.round_trip = 60ms});
+  }
+  for (int i = 0; i < 9 && driver.bbr.state() == probe_bw_up; ++i) {
+    driver.round({.round_trip = 60ms, .in_flight = 2 * bdp});
+  }
+  for (int i = 0; i < 3; ++i) {
+    driver.round({.in_flight = 2 * bdp});
+  }
+  EXPECT_GE(driver.bbr.window_bytes(), 2 * bdp);
+  for (int i = 0; i < 30; ++i) {
+    driver.round({.round_trip = 50ms, .in_flight = 2 * bdp, .lost = bdp / 10});
+  }
+  ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_down));
+  EXPECT_EQ(driver.bbr.inflight_longterm(), Bbr::unbounded);
+  EXPECT_LT(driver.bbr.window_bytes(), 2 * bdp);
+}
+
 /// Bounded by the losses of a probe, and out of it.
 Driver bounded(std::uint64_t in_flight) {
   Driver driver;
