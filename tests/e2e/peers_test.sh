@@ -30,7 +30,7 @@ for peer in wanted:
     assert float(cpu[peer][1]) >= 0, cpu[peer]
 assert lines[0]["machine"]["cpu"] in open(shown).readline()
 PYTHON
-wanted=(cp nc scp ftx ftx-insecure)
+wanted=(cp nc scp ftx ftx-insecure ftx-stack ftx-stack-layered ftx-sums ftx-sums-layered)
 command -v socat >/dev/null && wanted+=(socat)
 command -v rsync >/dev/null && wanted+=(rsync-ssh rsync-daemon)
 [ -d "$SLUICE_BIN/../bench" ] && wanted+=(bound) # not where no benchmarks are built (SLUICE_BENCH)
