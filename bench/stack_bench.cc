@@ -10,7 +10,8 @@
 // ring, so that part of a receiver's work is in the sender's time: the ratios are of the sum. One round runs every arm
 // once, in turn; an arm lives only for its turn, so that no arm's sockets see another's frames. The payload is copied
 // from a buffer, as sendmmsg does, and to a buffer, as recvmmsg does; every datagram's number is checked, and a lost
-// one fails the benchmark. Arms:
+// one fails the benchmark. The rings have ring_bytes: the kernel goes round the whole of a ring, and one that the
+// second-level cache does not hold is written and read outside of it. Arms:
 //   kernel         a connected UDP socket, sendmmsg of 32; recvmmsg of 32
 //   kernel_single  likewise, send and recv of one
 //   stack          packet, ip, udp, timod under a run loop; T_UNITDATA_REQ in batches of 32; ring = "block"
@@ -19,9 +20,8 @@
 //   stack_shared   as stack, without an Ethernet address of its own: the kernel's IP, which remains on the device, then
 //                  looks at each of our frames, too, before it drops it
 //   tli            as stack, t_sndudata and t_rcvudata of one
-//   batch          as stack, on a fused path, by t_sndmudata and t_rcvmudata of 32. They cross the stack as one
-//   message,
-//                  which is split above the device (offload = false): every frame is alone on the wire
+//   batch          as stack, on a fused path, by t_sndmudata and t_rcvmudata of 32. They cross the stack as one, which
+//                  is split above the device (offload = false): every frame is alone on the wire
 //   batch_shared   as batch, with the device's own Ethernet address
 //   frames         no stack: what any stack over packet sockets pays. Headers are made once; sendmmsg of 32 takes the
 //                  payload from the user's memory, and it is copied to the user's memory out of a PacketRing. Nothing
@@ -80,6 +80,10 @@ namespace {
 
 constexpr std::size_t datagram_bytes = 1400;
 constexpr std::size_t batch = 32;
+constexpr std::size_t ring_bytes = std::size_t{1} << 20;
+/// Of a ring by the block: the last block of a window comes late, so the window is long. It takes three blocks
+/// of eight; others are for those that a pause of the sender ends early.
+constexpr std::size_t long_window = 8 * batch;
 constexpr std::size_t datagrams_per_round = 4096;
 constexpr std::uint16_t port = 7000;
 constexpr Duration silence_max = std::chrono::milliseconds(500);  // what is not there by then is lost
@@ -337,11 +341,11 @@ class StackArm : public Arm {
   /// What has arrived, without waiting.
   [[nodiscard]] virtual std::size_t take() { return take_waiting(); }
 
-  /// With ring = "block" the last block of a window comes late, so the window is long.
-  static std::size_t window_of(std::string_view ring) { return ring == "block" ? 32 * batch : 2 * batch; }
+  static std::size_t window_of(std::string_view ring) { return ring == "block" ? long_window : 2 * batch; }
 
   static std::string driver(const std::string& device, const Options& options, const std::string& mac) {
-    return "kind = 'packet', device = '" + device + "', ring = '" + options.ring + "', offload = " + options.offload +
+    return "kind = 'packet', device = '" + device + "', ring = '" + options.ring +
+           "', ring_bytes = " + std::to_string(ring_bytes) + ", offload = " + options.offload +
            (options.own_address ? ", mac = '" + mac + "'" : "");
   }
 
@@ -431,12 +435,11 @@ class BatchArm final : public StackArm {
 /// What packet sockets cost under a stack that costs nothing.
 class FramesArm final : public Arm {
  public:
-  FramesArm(const VethLab& lab, bool own_address) : Arm(32 * batch) {
+  FramesArm(const VethLab& lab, bool own_address) : Arm(long_window) {
     lab.enter_far();
     const dlpi::Interface far = dlpi::find_interface("far").value();
     const wire::MacAddress station = own_address ? wire::MacAddress{{2, 0, 0, 0, 0, 2}} : far.address;
-    ring_ = std::move(
-        dlpi::PacketRing::open(far, dlpi::PacketRing::Kind::by_block, dlpi::PacketLink::ring_bytes_default).value());
+    ring_ = std::move(dlpi::PacketRing::open(far, dlpi::PacketRing::Kind::by_block, ring_bytes).value());
     dlpi::PacketFilterRules rules;
     rules.station = station;
     rules.types = {wire::ethertype_ipv4};

@@ -339,7 +339,7 @@ class Endpoint {
   Outcome<> next_indication(bool may_wait);
   /// As next_indication(), and stores address and options.
   Outcome<> next_data_unit(t_unitdata& unitdata, bool first);
-  Outcome<> tell_names(t_unitdata& unitdata);
+  wire::tpi::TliError tell_names(t_unitdata& unitdata);
   bool land(std::span<const t_iovec> parts);
   [[nodiscard]] Outcome<std::size_t> may_land(std::span<const t_iovec> parts) const;
   std::optional<std::size_t> receive_segment(std::span<const t_iovec> parts, int& flags);

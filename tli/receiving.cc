@@ -17,6 +17,7 @@
 namespace sluice::tli {
 
 using wire::DataUnit;
+using wire::tpi::TliError;
 using enum wire::tpi::TliError;
 namespace tpi = wire::tpi;
 
@@ -84,8 +85,8 @@ inline Outcome<> Endpoint::next_indication(bool may_wait) {
 
 /// "[TBUFOVFLW] The number of bytes allocated for the incoming protocol address or options [...] is greater than 0 but
 /// not sufficient to store the information. The unit data information to be returned in unitdata will be discarded."
-/// (t_rcvudata)
-inline Outcome<> Endpoint::tell_names(t_unitdata& unitdata) {
+/// (t_rcvudata) Answers the error, or 0: an Outcome is stored in parts and loaded whole, and waits for that.
+inline TliError Endpoint::tell_names(t_unitdata& unitdata) {
   netbuf& addr = unitdata.addr;
   netbuf& opt = unitdata.opt;
   if (DataUnit* const unit = next_.native<DataUnit>()) [[likely]] {
@@ -96,13 +97,13 @@ inline Outcome<> Endpoint::tell_names(t_unitdata& unitdata) {
                      (opt.maxlen == 0 || unit->options_size() <= opt.maxlen);
     addr.len = fit && addr.maxlen > 0 ? unit->encode_address({addr.buf, addr.maxlen}) : 0;
     opt.len = fit && opt.maxlen > 0 ? unit->encode_options({opt.buf, opt.maxlen}) : 0;
-    return fit ? Outcome<>() : failed(TBUFOVFLW);
+    return fit ? TliError{} : TBUFOVFLW;
   }
   const auto indication = tpi::UnitdataInd::decode(next_.bytes());
   if (!indication || !is_protocol(next_.type())) {
-    return failed(TPROTO);
+    return TPROTO;
   }
-  return store_both(indication->address, addr, indication->options, opt) ? Outcome<>() : failed(TBUFOVFLW);
+  return store_both(indication->address, addr, indication->options, opt) ? TliError{} : TBUFOVFLW;
 }
 
 /// After the first of a call, a data unit whose address or options do not fit is left for the next call, which tells of
@@ -116,9 +117,9 @@ inline Outcome<> Endpoint::next_data_unit(t_unitdata& unitdata, bool first) {
       unitdata.addr.len = unitdata.opt.len = 0;
       return {};
     }
-    const Outcome<> told = tell_names(unitdata);
-    if (told || !first) [[likely]] {
-      return told ? told : failed(TNODATA);
+    const TliError error = tell_names(unitdata);
+    if (error == TliError{} || !first) [[likely]] {
+      return error == TliError{} ? Outcome<>() : failed(TNODATA);
     }
     const bool came = next_.materialize() == TransformResult::done;  // what never came cannot be too large either
     if (came && segment_ != 0) {
@@ -127,7 +128,7 @@ inline Outcome<> Endpoint::next_data_unit(t_unitdata& unitdata, bool first) {
       next_.reset();
     }
     if (came) {
-      return told;
+      return failed(error);
     }
   }
 }
