@@ -129,8 +129,8 @@ void Bbr::check_startup_high_loss() {
   if (full_bw_reached_ || !round_start_) {
     return;
   }
-  const bool high = last_round_lost_runs_ >= startup_full_loss_runs && round_loss_rate_ > loss_threshold();
-  if (high) {
+  const double threshold = standing_queue_ ? loss_threshold() : blind_threshold();  // deviation 1
+  if (last_round_lost_runs_ >= startup_full_loss_runs && round_loss_rate_ > threshold) {
     full_bw_reached_ = true;
     inflight_longterm_ = std::max(bdp(1), inflight_latest_);
   }

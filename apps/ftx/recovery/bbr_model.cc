@@ -202,9 +202,9 @@ Duration Bbr::queue_bound() const {
   return least == Duration::max() ? least : least + least / part_of_least;
 }
 
-double Bbr::loss_threshold() const {
-  return queue_evident() ? loss_thresh + background_loss_ : std::max(blind_loss_threshold, 2 * background_loss_);
-}
+double Bbr::loss_threshold() const { return queue_evident() ? loss_thresh + background_loss_ : blind_threshold(); }
+
+double Bbr::blind_threshold() const { return std::max(blind_loss_threshold, 2 * background_loss_); }
 
 /// Section 5.5.10.2, IsInflightTooHigh, with deviations 1 and 2.
 bool Bbr::loss_is_too_high(const Delivery::AtSend& datagram) const {

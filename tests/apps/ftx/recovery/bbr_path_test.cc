@@ -111,6 +111,25 @@ TEST(BbrPath, AShortTransferFindsTheRateInTwoOrThreeRoundTrips) {
   }
 }
 
+// Deviation 1: no program runs for a while, so round trips are long, and datagrams are lost at random besides.
+TEST(BbrPath, APauseInStartupIsNoFullQueue) {
+  for (const Duration at : {60ms, 100ms, 140ms, 180ms, 220ms, 260ms}) {
+    for (const Duration pause : {30ms, 45ms}) {
+      for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        SCOPED_TRACE(testing::Message() << pause.count() / 1'000'000 << " ms after " << at.count() / 1'000'000
+                                        << " ms, seed " << seed);
+        Path path({.loss = 0.05, .seed = seed});
+        Flow& flow = path.add(bbr(seed), 256 << 20);
+        path.run(at);
+        path.now += pause;
+        path.run(20s);
+        ASSERT_TRUE(flow.finished());
+        EXPECT_LE(flow.seconds(), 3.2);
+      }
+    }
+  }
+}
+
 // Without deviation 13 the larger of two has 1.2 of an equal share in the mean, up to 1.4.
 TEST(BbrPath, TwoFlowsShareFromTheFirstSecondsOn) {
   for (const Duration after : {5ms, 50ms, 200ms, 1000ms}) {
