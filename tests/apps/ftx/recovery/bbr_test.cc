@@ -84,6 +84,18 @@ struct Driver {
     }
   }
 
+  /// Rounds of one kind until it is in `state`, or while it is, and no more than `most`.
+  void rounds_until(Bbr::State state, int most, const Change& change) {
+    for (int i = 0; i < most && bbr.state() != state; ++i) {
+      round(change);
+    }
+  }
+  void rounds_in(Bbr::State state, int most, const Change& change) {
+    for (int i = 0; i < most && bbr.state() == state; ++i) {
+      round(change);
+    }
+  }
+
   /// Cruises beside somebody who does not yield, so that deviation 13 does not either.
   void reach_cruise_under_pressure() {
     reach(probe_bw_cruise);
@@ -374,9 +386,7 @@ TEST(Bbr, ALimitedSampleCountsOnlyWhereItIsLarger) {
 TEST(Bbr, ALimitedSampleDoesNotKeepABandwidthThatIsGone) {
   Driver driver;
   driver.reach(probe_bw_up);
-  for (int i = 0; i < 20 && driver.bbr.state() == probe_bw_up; ++i) {
-    driver.round({});
-  }
+  driver.rounds_in(probe_bw_up, 20, {});
   driver.round({});  // the cycle begins whose samples are looked at
   const std::uint64_t before = driver.bbr.bandwidth();
   for (int i = 0; i < 5; ++i) {
@@ -416,9 +426,7 @@ TEST(Bbr, TheLossesOfAProbeCountForTwoRoundsAfterIt) {
     SCOPED_TRACE(clean);
     Driver driver;
     driver.reach(probe_bw_up);
-    for (int i = 0; i < 20 && driver.bbr.state() == probe_bw_up; ++i) {
-      driver.round({});
-    }
+    driver.rounds_in(probe_bw_up, 20, {});
     for (int i = 0; i < clean; ++i) {
       driver.round({.round_trip = 60ms});
     }
@@ -434,9 +442,7 @@ TEST(Bbr, WhatMayBeInFlightGrowsFasterEachRoundOfProbing) {
   for (int i = 0; i < 2; ++i) {
     driver.round({.round_trip = 60ms, .in_flight = bdp * 3 / 2, .lost = bdp / 10});
   }
-  for (int i = 0; i < 400 && driver.bbr.state() != probe_bw_up; ++i) {
-    driver.round({.in_flight = bdp / 2, .window_limited = true});
-  }
+  driver.rounds_until(probe_bw_up, 400, {.in_flight = bdp / 2, .window_limited = true});
   const std::uint64_t before = driver.bbr.inflight_longterm();
   for (std::uint64_t i = 0; i < 5; ++i) {
     driver.round({.rate = bbr_rate * (5 + i) / 4, .in_flight = bdp / 2, .window_limited = true});
@@ -454,9 +460,7 @@ TEST(Bbr, WhatMayBeInFlightGrowsSlowlyAgainInTheNextProbe) {
   }
   for (int probe = 0; probe < 2; ++probe) {
     SCOPED_TRACE(probe);
-    for (int i = 0; i < 400 && driver.bbr.state() != probe_bw_up; ++i) {
-      driver.round({.in_flight = bdp / 2, .window_limited = true});
-    }
+    driver.rounds_until(probe_bw_up, 400, {.in_flight = bdp / 2, .window_limited = true});
     ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_up));
     const std::uint64_t before = driver.bbr.inflight_longterm();
     driver.round({.rate = bbr_rate * 5 / 4, .in_flight = bdp / 2, .window_limited = true});
@@ -464,9 +468,7 @@ TEST(Bbr, WhatMayBeInFlightGrowsSlowlyAgainInTheNextProbe) {
     for (std::uint64_t i = 1; i < 5; ++i) {
       driver.round({.rate = bbr_rate * (5 + i) / 4, .in_flight = bdp / 2, .window_limited = true});
     }
-    for (int i = 0; i < 20 && driver.bbr.state() == probe_bw_up; ++i) {
-      driver.round({.rate = bbr_rate / 2, .in_flight = bdp / 2});
-    }
+    driver.rounds_in(probe_bw_up, 20, {.rate = bbr_rate / 2, .in_flight = bdp / 2});
   }
 }
 
@@ -494,12 +496,8 @@ TEST(Bbr, LossAfterAProbeBoundsWhatIsInFlight) {
 TEST(Bbr, LossAfterAProbeBoundsWhatIsInFlightToLessThanTheGainDoes) {
   Driver driver;
   driver.reach_cruise_under_pressure();
-  for (int i = 0; i < 200 && driver.bbr.state() != probe_bw_up; ++i) {
-    driver.round({.round_trip = 60ms});
-  }
-  for (int i = 0; i < 9 && driver.bbr.state() == probe_bw_up; ++i) {
-    driver.round({.round_trip = 60ms, .in_flight = 2 * bdp});
-  }
+  driver.rounds_until(probe_bw_up, 200, {.round_trip = 60ms});
+  driver.rounds_in(probe_bw_up, 9, {.round_trip = 60ms, .in_flight = 2 * bdp});
   for (int i = 0; i < 3; ++i) {
     driver.round({.in_flight = 2 * bdp});
   }
@@ -539,9 +537,8 @@ TEST(Bbr, AfterAProbeThatOverflowedItWaitsTwiceAsLong) {
     SCOPED_TRACE(overflowed);
     Driver driver;
     driver.reach(probe_bw_up);
-    for (int i = 0; i < 6 && driver.bbr.state() == probe_bw_up; ++i) {
-      driver.round({.round_trip = overflowed ? 60ms : 40ms, .in_flight = bdp, .lost = overflowed ? bdp / 10 : 0});
-    }
+    driver.rounds_in(probe_bw_up, 6,
+                     {.round_trip = overflowed ? 60ms : 40ms, .in_flight = bdp, .lost = overflowed ? bdp / 10 : 0});
     ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_down));
     driver.round({.in_flight = bdp / 2});
     ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_cruise));
@@ -694,9 +691,7 @@ TEST(Bbr, UnderPressureTheWaitForAProbeGoesOnThroughProbeRtt) {
       Driver driver;
       driver.bbr = Bbr(bbr_datagram, seed);
       driver.reach(probe_bw_up);
-      for (int i = 0; i < 6 && driver.bbr.state() == probe_bw_up; ++i) {
-        driver.round({.round_trip = 60ms, .lost = bdp / 10});
-      }
+      driver.rounds_in(probe_bw_up, 6, {.round_trip = 60ms, .lost = bdp / 10});
       driver.round({.in_flight = bdp / 2});
       ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_cruise));
       const TimePoint begin = driver.now;
@@ -736,12 +731,8 @@ TEST(Bbr, AQueueThatStaysWhileItShouldDrainIsYieldedTo) {
 TEST(Bbr, UnderPressureItWaitsUntilItHasDrainedWhatItAdded) {
   Driver driver;
   driver.reach_cruise_under_pressure();
-  for (int i = 0; i < 200 && driver.bbr.state() != probe_bw_up; ++i) {
-    driver.round({.round_trip = 60ms});
-  }
-  for (int i = 0; i < 9 && driver.bbr.state() == probe_bw_up; ++i) {
-    driver.round({.round_trip = 60ms, .in_flight = 2 * bdp, .lost = bdp / 10});
-  }
+  driver.rounds_until(probe_bw_up, 200, {.round_trip = 60ms});
+  driver.rounds_in(probe_bw_up, 9, {.round_trip = 60ms, .in_flight = 2 * bdp, .lost = bdp / 10});
   for (int i = 0; i < 40; ++i) {
     ASSERT_EQ(to_text(driver.bbr.state()), to_text(probe_bw_down)) << i;
     driver.round({.round_trip = 60ms, .in_flight = 2 * bdp});
