@@ -162,7 +162,7 @@ Entry packet_entry() {
                .choices = {"block", "frame"}},
               {.name = "ring_bytes",
                .type = ParameterSpec::Type::integer,
-               .meaning = "size of the receive ring in bytes; absent: 8388608",
+               .meaning = "size of the receive ring in bytes; absent: 16777216",
                .minimum = 2.0 * PacketRing::block_bytes,
                .maximum = 1 << 30},
               {.name = "qdisc_bypass",

@@ -11,10 +11,12 @@
 //               ring          "block" (absent) or "frame", the kind of receive ring, dlpi/packet_ring.h: "block" takes
 //                             least CPU time but adds up to about a millisecond to the delay of sparse frames, "frame"
 //                             adds none and pays a system call and a copy for a super-frame
-//               ring_bytes    receive ring, 262144..1073741824, absent 8 MiB: room for bursts and for a reader that is
-//                             late. The kernel goes round all of it, so one that fits the second-level cache takes less
-//                             CPU time: with 1 MiB, both ends of a 1,400-byte datagram over veth took 0.84 of the time
-//                             (stack_bench veth_1400, 2 MiB of that cache)
+//               ring_bytes    receive ring, 262144..1073741824, absent 16 MiB: room for bursts and for a reader that is
+//                             late. A quarter of it is what a transfer by ftx lets its peer send unread: 1 GiB over
+//                             veth took 0.43 s with 16 MiB, 0.53 with 8 and no less with more (insecure, super-frames).
+//                             The kernel goes round all of it, so for small datagrams one that fits the second-level
+//                             cache takes less CPU time: with 1 MiB, both ends of a 1,400-byte datagram over veth took
+//                             0.84 of the time (stack_bench veth_1400, 2 MiB of that cache)
 //               qdisc_bypass  boolean, absent false: send past traffic control, and unseen by captures on this host
 //               offload       boolean, absent true: datagrams, and segments of TCP, that are sent together go to the
 //                             kernel as one super-frame (dlpi/super_frame.h), and device or receiver sum and split
@@ -63,7 +65,7 @@ namespace sluice::dlpi {
 
 class PacketLink final : public InterfaceLink, public EventSource {
  public:
-  static constexpr std::size_t ring_bytes_default = std::size_t{8} << 20;
+  static constexpr std::size_t ring_bytes_default = std::size_t{16} << 20;
   static constexpr std::size_t bursts_per_call_max = 4;
   /// What a call takes of super-frames, which fill the ring fast: readers get their turn before it is wanted back.
   static constexpr std::size_t bytes_per_call_max = 384 * 1024;
