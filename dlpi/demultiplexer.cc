@@ -8,6 +8,8 @@
 #include "base/contract.h"
 #include "dlpi/link_stream.h"
 #include "stack/wire/ethernet.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/ipv6.h"
 #include "stack/wire/protocol.h"
 
 namespace sluice::dlpi {
@@ -35,15 +37,12 @@ FilterKey flow_of(std::uint16_t sap, const wire::IpAddress& local, const wire::I
 }
 
 void read_ipv4(ConstBytes packet, FrameKey& key) {
-  const std::size_t header_length = packet.size() < 20 ? 0 : (std::to_integer<std::size_t>(packet[0]) & 0xfU) * 4;
-  if (header_length < 20 || std::to_integer<unsigned>(packet[0]) >> 4 != 4) {
+  const auto ip = wire::Ipv4View::check_quoted(packet);
+  if (!ip) {
     return;
   }
-  const auto protocol = std::to_integer<std::uint8_t>(packet[9]);
-  const bool fragment = (load_big_endian<std::uint16_t>(packet.data() + 6) & 0x3fffU) != 0;
-  key.to_all = fragment || protocol == wire::protocol_icmp4;
-  key.flow = flow_of(key.sap, wire::Ipv4Address::load(packet.data() + 16), wire::Ipv4Address::load(packet.data() + 12),
-                     protocol, packet, header_length);
+  key.to_all = ip->is_fragment() || ip->protocol() == wire::protocol_icmp4;
+  key.flow = flow_of(key.sap, ip->destination(), ip->source(), ip->protocol(), packet, ip->header_length());
 }
 
 /// Hop-by-hop, routing, fragment, ESP, AH, destination options, mobility, HIP, shim6 (IANA's list of extension
@@ -54,13 +53,12 @@ bool is_extension_header(std::uint8_t next_header) {
 }
 
 void read_ipv6(ConstBytes packet, FrameKey& key) {
-  if (packet.size() < 40 || std::to_integer<unsigned>(packet[0]) >> 4 != 6) {
+  const auto ip = wire::Ipv6View::check_quoted(packet);
+  if (!ip) {
     return;
   }
-  const auto next_header = std::to_integer<std::uint8_t>(packet[6]);
-  key.to_all = is_extension_header(next_header) || next_header == wire::protocol_icmp6;
-  key.flow = flow_of(key.sap, wire::Ipv6Address::load(packet.data() + 24), wire::Ipv6Address::load(packet.data() + 8),
-                     next_header, packet, 40);
+  key.to_all = is_extension_header(ip->next_header()) || ip->next_header() == wire::protocol_icmp6;
+  key.flow = flow_of(key.sap, ip->destination(), ip->source(), ip->next_header(), packet, wire::Ipv6Header::size);
 }
 
 }  // namespace

@@ -117,14 +117,14 @@ class SegmentHeaders {
   void write(std::byte* out, const Part& part, std::uint16_t data_sum) const;
 
  private:
-  static constexpr std::size_t v4_length = ethernet_size + 2;
-  static constexpr std::size_t v4_identification = ethernet_size + 4;
-  static constexpr std::size_t v4_checksum = ethernet_size + 10;
-  static constexpr std::size_t v6_length = ethernet_size + 4;
+  static constexpr std::size_t v4_length = ethernet_size + wire::Ipv4View::total_length_offset;
+  static constexpr std::size_t v4_identification = ethernet_size + wire::Ipv4View::identification_offset;
+  static constexpr std::size_t v4_checksum = ethernet_size + wire::Ipv4View::checksum_offset;
+  static constexpr std::size_t v6_length = ethernet_size + wire::Ipv6View::payload_length_offset;
   // In the transport header.
-  static constexpr std::size_t udp_length = 4;
-  static constexpr std::size_t tcp_sequence = 4;
-  static constexpr std::size_t tcp_flags = 12;  // with the data offset
+  static constexpr std::size_t udp_length = wire::UdpHeader::length_offset;
+  static constexpr std::size_t tcp_sequence = wire::TcpHeader::sequence_offset;
+  static constexpr std::size_t tcp_flags = wire::TcpHeader::header_size_offset;  // with the data offset
 
   /// The number there, and zero in its place.
   template <class Number>

@@ -13,22 +13,10 @@
 namespace sluice::ip {
 namespace {
 
-// Offsets of fields in the IPv4 header (RFC 791 section 3.1).
-constexpr std::size_t v4_length = 2;
-constexpr std::size_t v4_identification = 4;
-constexpr std::size_t v4_flags = 6;
-constexpr std::size_t v4_time_to_live = 8;
-constexpr std::size_t v4_protocol = 9;
-constexpr std::size_t v4_checksum = 10;
-constexpr std::size_t v4_source = 12;
-// And in the IPv6 header (RFC 8200 section 3).
-constexpr std::size_t v6_length = 4;
-constexpr std::size_t v6_next_header = 6;
-constexpr std::size_t v6_hop_limit = 7;
-constexpr std::size_t v6_source = 8;
+using wire::Ipv4View;
+using wire::Ipv6View;
 
 constexpr std::byte version4_without_options{0x45};
-constexpr std::uint16_t fragment_mask = 0x3fff;  // more fragments, and the offset
 
 /// As header_sum(), of 20 bytes: 2^32 is 1 modulo 65535, so words of 32 bits sum alike.
 std::uint16_t v4_header_sum(const std::byte* header) {
@@ -51,13 +39,14 @@ void HeaderTemplate::take(ConstBytes header, std::uint8_t hop_limit, std::uint8_
   traffic_class_ = traffic_class;
   dont_fragment_ = dont_fragment;
   if (size_ == wire::Ipv4Header::size) {
-    for (const std::size_t field : {v4_length, v4_identification, v4_checksum}) {
+    for (const std::size_t field :
+         {Ipv4View::total_length_offset, Ipv4View::identification_offset, Ipv4View::checksum_offset}) {
       bytes_[field] = bytes_[field + 1] = std::byte{0};
     }
     sum_ = v4_header_sum(bytes_.data());
-    protocol_ = std::to_integer<std::uint8_t>(bytes_[v4_protocol]);
+    protocol_ = std::to_integer<std::uint8_t>(bytes_[Ipv4View::protocol_offset]);
   } else {
-    protocol_ = std::to_integer<std::uint8_t>(bytes_[v6_next_header]);
+    protocol_ = std::to_integer<std::uint8_t>(bytes_[Ipv6View::next_header_offset]);
   }
 }
 
@@ -74,12 +63,12 @@ void HeaderTemplate::emit(std::byte* out, std::size_t payload, std::uint16_t ide
     const std::uint16_t length = to_big_endian(static_cast<std::uint16_t>(payload + wire::Ipv4Header::size));
     const std::uint16_t id = to_big_endian(identification);
     std::memcpy(out, bytes_.data(), wire::Ipv4Header::size);
-    std::memcpy(out + v4_length, &length, sizeof length);
-    std::memcpy(out + v4_identification, &id, sizeof id);
-    store_checksum(out + v4_checksum, checksum_of(fold_sum(std::uint64_t{sum_} + length + id)));
+    std::memcpy(out + Ipv4View::total_length_offset, &length, sizeof length);
+    std::memcpy(out + Ipv4View::identification_offset, &id, sizeof id);
+    store_checksum(out + Ipv4View::checksum_offset, checksum_of(fold_sum(std::uint64_t{sum_} + length + id)));
   } else {
     std::memcpy(out, bytes_.data(), wire::Ipv6Header::size);
-    store_big_endian(out + v6_length, static_cast<std::uint16_t>(payload));
+    store_big_endian(out + Ipv6View::payload_length_offset, static_cast<std::uint16_t>(payload));
   }
 }
 
@@ -99,22 +88,23 @@ bool ArrivalTemplate::matches(ConstBytes front, std::size_t packet_size, wire::D
   }
   const std::byte* const at = front.data();
   if (size_ == wire::Ipv4Header::size) {
-    if (at[0] != version4_without_options || std::to_integer<std::uint8_t>(at[v4_protocol]) != protocol_ ||
-        (load_big_endian<std::uint16_t>(at + v4_flags) & fragment_mask) != 0 ||
-        load_big_endian<std::uint16_t>(at + v4_length) != packet_size ||
-        std::memcmp(at + v4_source, addresses_.data(), 8) != 0 || !sum_holds(v4_header_sum(at))) {
+    if (at[0] != version4_without_options ||
+        std::to_integer<std::uint8_t>(at[Ipv4View::protocol_offset]) != protocol_ ||
+        (load_big_endian<std::uint16_t>(at + Ipv4View::fragment_word_offset) & Ipv4View::fragment_mask) != 0 ||
+        load_big_endian<std::uint16_t>(at + Ipv4View::total_length_offset) != packet_size ||
+        std::memcmp(at + Ipv4View::source_offset, addresses_.data(), 8) != 0 || !sum_holds(v4_header_sum(at))) {
       return false;
     }
-    unitdata.hop_limit = std::to_integer<std::uint8_t>(at[v4_time_to_live]);
-    unitdata.traffic_class = std::to_integer<std::uint8_t>(at[1]);
+    unitdata.hop_limit = std::to_integer<std::uint8_t>(at[Ipv4View::time_to_live_offset]);
+    unitdata.traffic_class = std::to_integer<std::uint8_t>(at[Ipv4View::type_of_service_offset]);
   } else {
     if ((at[0] & std::byte{0xf0}) != std::byte{0x60} ||
-        std::to_integer<std::uint8_t>(at[v6_next_header]) != protocol_ ||
-        load_big_endian<std::uint16_t>(at + v6_length) + size_ != packet_size ||
-        std::memcmp(at + v6_source, addresses_.data(), 32) != 0) {
+        std::to_integer<std::uint8_t>(at[Ipv6View::next_header_offset]) != protocol_ ||
+        load_big_endian<std::uint16_t>(at + Ipv6View::payload_length_offset) + size_ != packet_size ||
+        std::memcmp(at + Ipv6View::source_offset, addresses_.data(), 32) != 0) {
       return false;
     }
-    unitdata.hop_limit = std::to_integer<std::uint8_t>(at[v6_hop_limit]);
+    unitdata.hop_limit = std::to_integer<std::uint8_t>(at[Ipv6View::hop_limit_offset]);
     unitdata.traffic_class = static_cast<std::uint8_t>(load_big_endian<std::uint16_t>(at) >> 4);
   }
   unitdata.kind = wire::DataUnit::Kind::network_indication;

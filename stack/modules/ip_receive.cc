@@ -297,7 +297,7 @@ void Ip::receive_v4(Arrival&& arrival) {
                     .data = {}};
   const bool is_fragment = view.is_fragment();
   arrival.plain = !is_fragment && view.options().empty();
-  arrival.protocol_field = 9;
+  arrival.protocol_field = wire::Ipv4View::protocol_offset;
   arrival.data.trim_front(arrival.header_size);
   if (!is_fragment) {
     return deliver(std::move(arrival));

@@ -73,16 +73,16 @@ void Ipv4Header::emit(Bytes out) const {
   const unsigned flags = (dont_fragment ? 0x4000U : 0U) | (more_fragments ? 0x2000U : 0U);
   std::byte* at = out.data();
   at[0] = std::byte{0x45};
-  at[1] = std::byte{type_of_service};
-  store_big_endian(at + 2, static_cast<std::uint16_t>(size + payload_length));
-  store_big_endian(at + 4, identification);
-  store_big_endian(at + 6, static_cast<std::uint16_t>(flags | (fragment_offset / 8U)));
-  at[8] = std::byte{time_to_live};
-  at[9] = std::byte{protocol};
-  store_checksum(at + 10, 0);
-  source.store(at + 12);
-  destination.store(at + 16);
-  store_checksum(at + 10, checksum_of(header_sum(out.first(size))));
+  at[Ipv4View::type_of_service_offset] = std::byte{type_of_service};
+  store_big_endian(at + Ipv4View::total_length_offset, static_cast<std::uint16_t>(size + payload_length));
+  store_big_endian(at + Ipv4View::identification_offset, identification);
+  store_big_endian(at + Ipv4View::fragment_word_offset, static_cast<std::uint16_t>(flags | (fragment_offset / 8U)));
+  at[Ipv4View::time_to_live_offset] = std::byte{time_to_live};
+  at[Ipv4View::protocol_offset] = std::byte{protocol};
+  store_checksum(at + Ipv4View::checksum_offset, 0);
+  source.store(at + Ipv4View::source_offset);
+  destination.store(at + Ipv4View::destination_offset);
+  store_checksum(at + Ipv4View::checksum_offset, checksum_of(header_sum(out.first(size))));
 }
 
 }  // namespace sluice::wire

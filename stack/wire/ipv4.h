@@ -30,6 +30,17 @@ class Ipv4View {
  public:
   static constexpr std::size_t header_size_min = 20;
   static constexpr std::size_t header_size_max = 60;
+  // Where its fields are (RFC 791 section 3.1).
+  static constexpr std::size_t type_of_service_offset = 1;
+  static constexpr std::size_t total_length_offset = 2;
+  static constexpr std::size_t identification_offset = 4;
+  static constexpr std::size_t fragment_word_offset = 6;  // three flags and the fragment offset
+  static constexpr std::size_t time_to_live_offset = 8;
+  static constexpr std::size_t protocol_offset = 9;
+  static constexpr std::size_t checksum_offset = 10;
+  static constexpr std::size_t source_offset = 12;
+  static constexpr std::size_t destination_offset = 16;
+  static constexpr std::uint16_t fragment_mask = 0x3fff;  // of a fragment: "more fragments", or an offset
 
   /// Checks the header at the start of `bytes`. `packet_size` is the size of the whole packet, where it continues in
   /// other blocks; bytes after total_length() are link padding and not an error.
@@ -44,18 +55,20 @@ class Ipv4View {
 
   /// In bytes, 20..60.
   [[nodiscard]] std::size_t header_length() const { return (static_cast<std::size_t>(at_[0]) & 0xfU) * 4; }
-  [[nodiscard]] std::uint8_t type_of_service() const { return octet(1); }
-  [[nodiscard]] std::uint16_t total_length() const { return number(2); }
-  [[nodiscard]] std::uint16_t identification() const { return number(4); }
-  [[nodiscard]] bool dont_fragment() const { return (number(6) & 0x4000U) != 0; }
-  [[nodiscard]] bool more_fragments() const { return (number(6) & 0x2000U) != 0; }
+  [[nodiscard]] std::uint8_t type_of_service() const { return octet(type_of_service_offset); }
+  [[nodiscard]] std::uint16_t total_length() const { return number(total_length_offset); }
+  [[nodiscard]] std::uint16_t identification() const { return number(identification_offset); }
+  [[nodiscard]] bool dont_fragment() const { return (fragment_word() & 0x4000U) != 0; }
+  [[nodiscard]] bool more_fragments() const { return (fragment_word() & 0x2000U) != 0; }
   /// In bytes, a multiple of 8.
-  [[nodiscard]] std::uint16_t fragment_offset() const { return static_cast<std::uint16_t>((number(6) & 0x1fffU) * 8); }
-  [[nodiscard]] bool is_fragment() const { return (number(6) & 0x3fffU) != 0; }
-  [[nodiscard]] std::uint8_t time_to_live() const { return octet(8); }
-  [[nodiscard]] std::uint8_t protocol() const { return octet(9); }
-  [[nodiscard]] Ipv4Address source() const { return Ipv4Address::load(at_ + 12); }
-  [[nodiscard]] Ipv4Address destination() const { return Ipv4Address::load(at_ + 16); }
+  [[nodiscard]] std::uint16_t fragment_offset() const {
+    return static_cast<std::uint16_t>((fragment_word() & 0x1fffU) * 8);
+  }
+  [[nodiscard]] bool is_fragment() const { return (fragment_word() & fragment_mask) != 0; }
+  [[nodiscard]] std::uint8_t time_to_live() const { return octet(time_to_live_offset); }
+  [[nodiscard]] std::uint8_t protocol() const { return octet(protocol_offset); }
+  [[nodiscard]] Ipv4Address source() const { return Ipv4Address::load(at_ + source_offset); }
+  [[nodiscard]] Ipv4Address destination() const { return Ipv4Address::load(at_ + destination_offset); }
   [[nodiscard]] ConstBytes options() const { return {at_ + header_size_min, header_length() - header_size_min}; }
   /// In bytes, after header and options. After check_quoted: what the original packet said, at least 0.
   [[nodiscard]] std::uint16_t payload_length() const {
@@ -65,6 +78,7 @@ class Ipv4View {
  private:
   explicit Ipv4View(const std::byte* at) : at_(at) {}
   [[nodiscard]] static std::expected<Ipv4View, Ipv4Malformed> check_shape(ConstBytes bytes);
+  [[nodiscard]] std::uint16_t fragment_word() const { return number(fragment_word_offset); }
   [[nodiscard]] std::uint8_t octet(std::size_t offset) const { return static_cast<std::uint8_t>(at_[offset]); }
   [[nodiscard]] std::uint16_t number(std::size_t offset) const { return load_big_endian<std::uint16_t>(at_ + offset); }
 

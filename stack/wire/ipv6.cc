@@ -189,11 +189,11 @@ void Ipv6Header::emit(Bytes out) const {
   SLUICE_REQUIRE(out.size() >= size && flow_label < (1U << 20));
   std::byte* at = out.data();
   store_big_endian(at, (6U << 28) | (static_cast<std::uint32_t>(traffic_class) << 20) | flow_label);
-  store_big_endian(at + 4, payload_length);
-  at[6] = std::byte{next_header};
-  at[7] = std::byte{hop_limit};
-  source.store(at + 8);
-  destination.store(at + 24);
+  store_big_endian(at + Ipv6View::payload_length_offset, payload_length);
+  at[Ipv6View::next_header_offset] = std::byte{next_header};
+  at[Ipv6View::hop_limit_offset] = std::byte{hop_limit};
+  source.store(at + Ipv6View::source_offset);
+  destination.store(at + Ipv6View::destination_offset);
 }
 
 std::optional<Ipv6FragmentHeader> Ipv6FragmentHeader::parse(ConstBytes bytes) {

@@ -26,6 +26,12 @@ enum class Ipv6Malformed : std::uint8_t {
 class Ipv6View {
  public:
   static constexpr std::size_t header_size = 40;
+  // Where its fields are (RFC 8200 section 3).
+  static constexpr std::size_t payload_length_offset = 4;
+  static constexpr std::size_t next_header_offset = 6;
+  static constexpr std::size_t hop_limit_offset = 7;
+  static constexpr std::size_t source_offset = 8;
+  static constexpr std::size_t destination_offset = 24;
 
   /// Checks the header at the start of `bytes`. `packet_size` is the size of the whole packet, where it continues in
   /// other blocks; bytes after the payload are link padding and not an error.
@@ -38,11 +44,13 @@ class Ipv6View {
 
   [[nodiscard]] std::uint8_t traffic_class() const { return static_cast<std::uint8_t>(first_word() >> 20); }
   [[nodiscard]] std::uint32_t flow_label() const { return first_word() & 0xfffffU; }
-  [[nodiscard]] std::uint16_t payload_length() const { return load_big_endian<std::uint16_t>(at_ + 4); }
-  [[nodiscard]] std::uint8_t next_header() const { return static_cast<std::uint8_t>(at_[6]); }
-  [[nodiscard]] std::uint8_t hop_limit() const { return static_cast<std::uint8_t>(at_[7]); }
-  [[nodiscard]] Ipv6Address source() const { return Ipv6Address::load(at_ + 8); }
-  [[nodiscard]] Ipv6Address destination() const { return Ipv6Address::load(at_ + 24); }
+  [[nodiscard]] std::uint16_t payload_length() const {
+    return load_big_endian<std::uint16_t>(at_ + payload_length_offset);
+  }
+  [[nodiscard]] std::uint8_t next_header() const { return static_cast<std::uint8_t>(at_[next_header_offset]); }
+  [[nodiscard]] std::uint8_t hop_limit() const { return static_cast<std::uint8_t>(at_[hop_limit_offset]); }
+  [[nodiscard]] Ipv6Address source() const { return Ipv6Address::load(at_ + source_offset); }
+  [[nodiscard]] Ipv6Address destination() const { return Ipv6Address::load(at_ + destination_offset); }
 
  private:
   explicit Ipv6View(const std::byte* at) : at_(at) {}
@@ -115,8 +123,9 @@ struct Ipv6ExtensionError {
 struct Ipv6Extensions {
   std::uint8_t protocol = protocol_ipv6_no_next;  ///< what follows at `offset` (after `fragment`, if there is one)
   std::size_t offset = 0;                         ///< from the start of the payload; behind the fragment header
-  std::uint32_t protocol_field = 6;               ///< where `protocol` was read, from the start of the IPv6 header
-  std::optional<Ipv6FragmentHeader> fragment;     ///< the walk stops here: reassemble, then walk what came of it
+  std::uint32_t protocol_field =
+      Ipv6View::next_header_offset;            ///< where `protocol` was read, from the start of the IPv6 header
+  std::optional<Ipv6FragmentHeader> fragment;  ///< the walk stops here: reassemble, then walk what came of it
 
   friend constexpr auto operator<=>(const Ipv6Extensions&, const Ipv6Extensions&) = default;
 };

@@ -91,6 +91,9 @@ enum class TcpMalformed : std::uint8_t {
 struct TcpHeader {
   static constexpr std::size_t size_min = 20;
   static constexpr std::size_t size_max = size_min + TcpOptions::size_max;
+  static constexpr std::size_t sequence_offset = 4;
+  static constexpr std::size_t header_size_offset = 12;  // "data offset": 32-bit words, in the upper half of the byte
+  static constexpr std::size_t flags_offset = 13;
   static constexpr std::size_t checksum_offset = 16;
 
   std::uint16_t source_port = 0;
@@ -114,16 +117,16 @@ struct TcpHeader {
     }
     // RFC 9293 section 3.1: "The number of 32-bit words in the TCP header. This indicates where the data begins."
     const std::byte* at = bytes.data();
-    const auto header_size = static_cast<std::uint8_t>((static_cast<unsigned>(at[12]) >> 4) * 4);
+    const auto header_size = static_cast<std::uint8_t>((static_cast<unsigned>(at[header_size_offset]) >> 4) * 4);
     if (header_size < size_min || header_size > segment_size) {
       return std::unexpected(TcpMalformed::bad_data_offset);
     }
     return TcpHeader{.source_port = load_big_endian<std::uint16_t>(at),
                      .destination_port = load_big_endian<std::uint16_t>(at + 2),
-                     .sequence = load_big_endian<std::uint32_t>(at + 4),
+                     .sequence = load_big_endian<std::uint32_t>(at + sequence_offset),
                      .acknowledgment = load_big_endian<std::uint32_t>(at + 8),
                      .header_size = header_size,
-                     .flags = static_cast<std::uint8_t>(at[13]),
+                     .flags = static_cast<std::uint8_t>(at[flags_offset]),
                      .window = load_big_endian<std::uint16_t>(at + 14),
                      .checksum = load_checksum(at + checksum_offset),
                      .urgent_pointer = load_big_endian<std::uint16_t>(at + 18)};
@@ -135,11 +138,11 @@ struct TcpHeader {
     std::byte* at = out.data();
     store_big_endian(at, source_port);
     store_big_endian(at + 2, destination_port);
-    store_big_endian(at + 4, sequence);
+    store_big_endian(at + sequence_offset, sequence);
     store_big_endian(at + 8, acknowledgment);
     // The reserved bits "must be zero in generated segments and must be ignored in received segments".
-    at[12] = static_cast<std::byte>(header_size / 4U << 4);
-    at[13] = std::byte{flags};
+    at[header_size_offset] = static_cast<std::byte>(header_size / 4U << 4);
+    at[flags_offset] = std::byte{flags};
     store_big_endian(at + 14, window);
     store_checksum(at + checksum_offset, checksum);
     store_big_endian(at + 18, urgent_pointer);

@@ -27,6 +27,7 @@ enum class UdpMalformed : std::uint8_t {
 
 struct UdpHeader {
   static constexpr std::size_t size = 8;
+  static constexpr std::size_t length_offset = 4;
   static constexpr std::size_t checksum_offset = 6;
   static constexpr std::size_t payload_length_max = 65535 - size;
 
@@ -41,7 +42,7 @@ struct UdpHeader {
     if (bytes.size() < size) {
       return std::unexpected(UdpMalformed::short_header);
     }
-    const auto length = load_big_endian<std::uint16_t>(bytes.data() + 4);
+    const auto length = load_big_endian<std::uint16_t>(bytes.data() + length_offset);
     if (length < size || length > datagram_size) {
       return std::unexpected(UdpMalformed::bad_length);
     }
@@ -56,7 +57,7 @@ struct UdpHeader {
     SLUICE_REQUIRE(out.size() >= size && payload_length <= payload_length_max);
     store_big_endian(out.data(), source_port);
     store_big_endian(out.data() + 2, destination_port);
-    store_big_endian(out.data() + 4, static_cast<std::uint16_t>(payload_length + size));
+    store_big_endian(out.data() + length_offset, static_cast<std::uint16_t>(payload_length + size));
     store_checksum(out.data() + checksum_offset, checksum);
   }
 
