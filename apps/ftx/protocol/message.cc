@@ -13,7 +13,6 @@
 namespace sluice::ftx {
 namespace {
 
-constexpr std::size_t flags_at = 2;
 static_assert(compressed_adu_bytes_max - 1 <= UINT16_MAX);
 
 Writer start(const Envelope& envelope, Kind kind, Bytes out, int own_flags = 0) {

@@ -30,6 +30,7 @@ inline constexpr std::uint8_t protocol_version = 3;
 inline constexpr std::size_t control_bytes_max = 1200;
 
 inline constexpr std::size_t envelope_bytes = 11;
+inline constexpr std::size_t flags_at = 2;  // within it
 inline constexpr std::size_t data_header_bytes = 32;
 inline constexpr std::size_t probe_bytes = 21;
 inline constexpr std::size_t tag_bytes = 16;   // behind what is sealed

@@ -11,7 +11,6 @@ namespace sluice::ftx {
 namespace {
 
 constexpr std::size_t number_bytes = 8;
-constexpr std::size_t flags_at = 2;
 
 bool is_odd(std::uint8_t flags) { return (flags & flag_key_phase) != 0; }
 
