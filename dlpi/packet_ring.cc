@@ -64,10 +64,10 @@ std::uint16_t tag_type(const tpacket3_hdr& header) { return header.hv1.tp_vlan_t
 std::uint16_t tag_control(const tpacket2_hdr& header) { return header.tp_vlan_tci; }
 std::uint16_t tag_control(const tpacket3_hdr& header) { return static_cast<std::uint16_t>(header.hv1.tp_vlan_tci); }
 
-/// `header` is the kernel's header of either kind.
+/// Makes `frame` the one at `at`, behind the kernel's header of either kind. It is filled where it will be read: one
+/// that is made elsewhere and copied waits for its own stores (5 ns a frame).
 template <class Header>
-PacketRing::Frame frame_behind(std::byte* at, const Header& header) {
-  PacketRing::Frame frame;
+void fill(PacketRing::Frame& frame, std::byte* at, const Header& header) {
   std::byte* const start = at + header.tp_mac;
   frame.bytes = {start, header.tp_snaplen};
   // The kernel puts the virtio header right in front of the frame.
@@ -77,7 +77,6 @@ PacketRing::Frame frame_behind(std::byte* at, const Header& header) {
   const bool service_tag =
       (header.tp_status & TP_STATUS_VLAN_TPID_VALID) != 0 && tag_type(header) == ethertype_service_vlan;
   frame.tagged = frame.tag_removed && (service_tag || !is_null_vlan(tag_control(header)));
-  return frame;
 }
 
 class BlockRing final : public PacketRing {
@@ -107,10 +106,11 @@ void BlockRing::finish_block() {
 }
 
 std::optional<PacketRing::Frame> BlockRing::next() {
+  std::optional<Frame> frame;
   finish_block();
   while (frame_ == nullptr) {
     if (!handed_over()) {
-      return std::nullopt;
+      return frame;
     }
     const tpacket_hdr_v1& header = reinterpret_cast<tpacket_block_desc*>(unit())->hdr.bh1;
     set_losing((header.block_status & TP_STATUS_LOSING) != 0);
@@ -119,7 +119,7 @@ std::optional<PacketRing::Frame> BlockRing::next() {
     finish_block();  // a block may be empty
   }
   const auto& described = *reinterpret_cast<const tpacket3_hdr*>(frame_);
-  const Frame frame = frame_behind(frame_, described);
+  fill(frame.emplace(), frame_, described);
   frame_ += described.tp_next_offset;
   --frames_left_;
   return frame;
@@ -137,16 +137,17 @@ class SlotRing final : public PacketRing {
     return handed_over();
   }
   std::optional<Frame> next() override {
+    std::optional<Frame> frame;
     finish_slot();
     if (!handed_over()) {
-      return std::nullopt;
+      return frame;
     }
     begun_ = true;
     const auto& header = *reinterpret_cast<const tpacket2_hdr*>(unit());
     set_losing((header.tp_status & TP_STATUS_LOSING) != 0);
-    Frame frame = frame_behind(unit(), header);
+    fill(frame.emplace(), unit(), header);
     if ((header.tp_status & TP_STATUS_COPY) != 0) {
-      take_whole(frame);
+      take_whole(*frame);
     }
     return frame;
   }
@@ -245,9 +246,13 @@ PacketRing::~PacketRing() {
 
 // ---- Units ----
 
-std::uint32_t& PacketRing::status(std::uint64_t unit) const {
-  return *reinterpret_cast<std::uint32_t*>(memory_.data() + unit % units() * layout_.unit_bytes +
-                                           layout_.status_offset);
+std::uint32_t& PacketRing::status(const Unit& unit) const {
+  return *reinterpret_cast<std::uint32_t*>(memory_.data() + unit.place * layout_.unit_bytes + layout_.status_offset);
+}
+
+void PacketRing::advance(Unit& unit) const {
+  ++unit.number;
+  unit.place = unit.place + 1 == units() ? 0 : unit.place + 1;
 }
 
 /// finish_unit() sees to it that the unit at reading_ is not one that has been read and is still ours.
@@ -258,15 +263,15 @@ bool PacketRing::handed_over() const {
 /// Where frames are held for long while others come and go, half of the ring is read before they are recalled, and then
 /// those of half a turn's older half: looking through the loans is paid for by many frames.
 void PacketRing::finish_unit() {
-  ++reading_;
+  advance(reading_);
   give_back();
-  if (reading_ - oldest_ > units() / 2) {
-    recall_before(reading_ - units() / 4);
+  if (reading_.number - oldest_.number > units() / 2) {
+    recall_before(reading_.number - units() / 4);
   }
 }
 
 void PacketRing::give_back() {
-  for (; oldest_ != reading_ && lent_from_[oldest_ % units()] == 0; ++oldest_) {
+  for (; oldest_.number != reading_.number && lent_from_[oldest_.place] == 0; advance(oldest_)) {
     std::atomic_ref(status(oldest_)).store(TP_STATUS_KERNEL, std::memory_order_release);
   }
 }
@@ -282,7 +287,7 @@ Message PacketRing::lend(BufferPool& pool, const Frame& frame) {
     Loan& loan = *std::exchange(free_loans_, free_loans_->next_free);
     loan.block = block;
     loan.unit = reading_;
-    ++lent_from_[reading_ % units()];
+    ++lent_from_[reading_.place];
     ++lent_;
   }
   return Message(block);
@@ -294,14 +299,14 @@ void PacketRing::loan_ended(void* ended, ConstBytes) {
   PacketRing& ring = *loan.ring;
   loan.block = nullptr;
   loan.next_free = std::exchange(ring.free_loans_, &loan);
-  --ring.lent_from_[loan.unit % ring.units()];
+  --ring.lent_from_[loan.unit.place];
   --ring.lent_;
   ring.give_back();
 }
 
-void PacketRing::recall_before(std::uint64_t unit) {
+void PacketRing::recall_before(std::uint64_t number) {
   for (std::size_t at = 0; at < loans_.size() && lent_ > 0; ++at) {
-    if (Loan& loan = loans_[at]; loan.block != nullptr && loan.unit < unit) {
+    if (Loan& loan = loans_[at]; loan.block != nullptr && loan.unit.number < number) {
       loan.block->buffer->pool().reclaim(*loan.block);
     }
   }
@@ -316,8 +321,8 @@ int PacketRing::take_error() {
 std::uint64_t PacketRing::take_drops(bool always) {
   bool ask = std::exchange(losing_, false) || always;
   if (!handed_over()) {
-    ask = ask || reading_ >= oldest_when_empty_ + units();
-    oldest_when_empty_ = oldest_;
+    ask = ask || reading_.number >= oldest_when_empty_ + units();
+    oldest_when_empty_ = oldest_.number;
   }
   if (!ask) {
     return 0;

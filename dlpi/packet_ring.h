@@ -87,7 +87,7 @@ class PacketRing {
   /// pool is exhausted. REQUIRES: next() gave `frame` last.
   [[nodiscard]] Message lend(BufferPool& pool, const Frame& frame);
   /// Ends all loans: the messages that are left have their bytes to themselves.
-  void recall() { recall_before(reading_ + 1); }
+  void recall() { recall_before(reading_.number + 1); }
   [[nodiscard]] std::size_t lent() const { return lent_; }
   /// Frames that the kernel has dropped since this was last asked. All of them are known once the ring has been found
   /// empty: it is asked where it says so (TP_STATUS_LOSING), and where the ring may have been full since it was empty;
@@ -115,24 +115,30 @@ class PacketRing {
   PacketRing(Descriptor socket, const Interface& interface, Bytes memory, const Layout& layout);
 
   /// The unit that is being read, or next to be.
-  [[nodiscard]] std::byte* unit() const { return memory_.data() + reading_ % units() * layout_.unit_bytes; }
+  [[nodiscard]] std::byte* unit() const { return memory_.data() + reading_.place * layout_.unit_bytes; }
   [[nodiscard]] bool handed_over() const;
   /// That unit has been read.
   void finish_unit();
   void set_losing(bool losing) { losing_ = losing_ || losing; }
 
  private:
+  /// Units are counted on and on, and lie one after the other in the ring.
+  struct Unit {
+    std::uint64_t number = 0;
+    std::size_t place = 0;  // number % units()
+  };
   struct Loan {
     PacketRing* ring = nullptr;
     Block* block = nullptr;  // nullptr: free
-    std::uint64_t unit = 0;
+    Unit unit;
     Loan* next_free = nullptr;
   };
 
   [[nodiscard]] std::size_t units() const { return lent_from_.size(); }
-  [[nodiscard]] std::uint32_t& status(std::uint64_t unit) const;
+  [[nodiscard]] std::uint32_t& status(const Unit& unit) const;
+  void advance(Unit& unit) const;
   void give_back();
-  void recall_before(std::uint64_t unit);
+  void recall_before(std::uint64_t number);
   static void loan_ended(void* loan, ConstBytes memory);
 
   Descriptor socket_;
@@ -140,13 +146,12 @@ class PacketRing {
   Bytes memory_;
   Layout layout_;
   bool losing_ = false;  // the kernel said so (TP_STATUS_LOSING)
-  // What oldest_ was when the ring was last found empty. Only a ring of which every unit is ours or unread makes the
-  // kernel drop; what it has then handed over reaches that far.
+  // The number of oldest_ when the ring was last found empty. Only a ring of which every unit is ours or unread makes
+  // the kernel drop; what it has then handed over reaches that far.
   std::uint64_t oldest_when_empty_ = 0;
-  // Units are counted on and on: unit n lies at n % units().
-  std::uint64_t oldest_ = 0;  // not given back
-  std::uint64_t reading_ = 0;
-  std::vector<std::uint16_t> lent_from_;  // frames, by unit
+  Unit oldest_;  // not given back
+  Unit reading_;
+  std::vector<std::uint16_t> lent_from_;  // frames, by place
   std::array<Loan, loans_max> loans_;
   Loan* free_loans_ = nullptr;
   std::size_t lent_ = 0;
