@@ -15,9 +15,9 @@
 // them. Those that it holds as a whole are digested, written and named at once; the parts of the others are collected.
 //
 // What is there already (Sink::present), and what an earlier transfer has left of a file (Sink::resume), is looked for
-// piece by piece, with compare(), in the order in which the sender sends, so that it can be told before it is sent. A
-// file of which something has arrived is not looked for; what Update leaves alone whatever it holds is looked for then,
-// and its data dropped. A file that somebody changes after that is left as it then is.
+// piece by piece (assembly_present.cc), with compare(), in the order in which the sender sends, so that it can be told
+// before it is sent. A file of which something has arrived is not looked for; what Update leaves alone whatever it
+// holds is looked for then, and its data dropped. A file that somebody changes after that is left as it then is.
 //
 // A sender need not wait for an answer: what comes of files before the list is whole and has been checked, or while the
 // caller has that wait (hold), waits in memory (early_adus.h; assembly_early.cc), and nothing is made of it. Where
@@ -286,13 +286,15 @@ class Assembly {
   [[nodiscard]] std::expected<void, Failure> open_file(File& file);
   [[nodiscard]] std::expected<bool, Failure> take_descriptor();
   void make_arriving(File& file);
+  [[nodiscard]] const FileEntry& entry_of(const File& file) const { return entries_[file.entry]; }
+
+  // assembly_present.cc
   [[nodiscard]] std::expected<bool, Failure> find_parts(std::uint32_t index, std::uint64_t& bytes);
   [[nodiscard]] std::expected<void, Failure> resume(std::uint32_t index);
   [[nodiscard]] std::expected<void, Failure> take_known(File& file);
   [[nodiscard]] std::optional<ByteRange> mark_known(Arriving& arriving, std::uint64_t from, std::uint64_t end);
   [[nodiscard]] std::expected<bool, Failure> look_at_next(std::uint64_t& bytes, std::vector<ByteRange>& present);
   void add_present(const ByteRange& place, std::vector<ByteRange>& present);
-  [[nodiscard]] const FileEntry& entry_of(const File& file) const { return entries_[file.entry]; }
   [[nodiscard]] bool take_present(std::size_t index);
   [[nodiscard]] bool examine(std::size_t index, std::uint64_t& bytes);
   [[nodiscard]] bool leaves_alone(std::size_t index);
