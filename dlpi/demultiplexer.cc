@@ -141,8 +141,12 @@ FrameKey read_frame_key(ConstBytes head) {
 }
 
 void FrameTemplate::take(ConstBytes head, const FrameKey& key, bool remote_decides) {
-  constexpr std::size_t v4_size = ethernet_size + 20 + 4;
-  constexpr std::size_t v6_size = ethernet_size + 40 + 4;
+  using wire::Ipv4View;
+  using wire::Ipv6View;
+  constexpr std::size_t v4_ports = ethernet_size + Ipv4View::header_size_min;  // the source's and the destination's
+  constexpr std::size_t v6_ports = ethernet_size + Ipv6View::header_size;
+  constexpr std::size_t v4_size = v4_ports + 4;
+  constexpr std::size_t v6_size = v6_ports + 4;
   clear();
   const bool v4 = key.sap == wire::ethertype_ipv4;
   const bool plain = !v4 || (head.size() > ethernet_size && head[ethernet_size] == std::byte{0x45});
@@ -157,24 +161,25 @@ void FrameTemplate::take(ConstBytes head, const FrameKey& key, bool remote_decid
   decides(0, wire::MacAddress::size);
   decides(2 * wire::MacAddress::size, 2);
   if (v4) {
-    decides(ethernet_size, 1);                       // version and header length
-    decides(ethernet_size + 6, 1, std::byte{0x3f});  // more fragments, and the offset
-    decides(ethernet_size + 7, 1);
-    decides(ethernet_size + 9, 1);       // protocol
-    decides(ethernet_size + 16, 4);      // destination
-    decides(ethernet_size + 20 + 2, 2);  // port
+    constexpr std::size_t fragment = ethernet_size + Ipv4View::fragment_word_offset;
+    decides(ethernet_size, 1);  // version and header length
+    decides(fragment, 1, std::byte{Ipv4View::fragment_mask >> 8U});
+    decides(fragment + 1, 1);
+    decides(ethernet_size + Ipv4View::protocol_offset, 1);
+    decides(ethernet_size + Ipv4View::destination_offset, wire::Ipv4Address::size);
+    decides(v4_ports + 2, 2);
     if (remote_decides) {
-      decides(ethernet_size + 12, 4);  // source
-      decides(ethernet_size + 20, 2);  // its port
+      decides(ethernet_size + Ipv4View::source_offset, wire::Ipv4Address::size);
+      decides(v4_ports, 2);
     }
   } else {
     decides(ethernet_size, 1, std::byte{0xf0});
-    decides(ethernet_size + 6, 1);
-    decides(ethernet_size + 24, 16);
-    decides(ethernet_size + 40 + 2, 2);
+    decides(ethernet_size + Ipv6View::next_header_offset, 1);
+    decides(ethernet_size + Ipv6View::destination_offset, wire::Ipv6Address::size);
+    decides(v6_ports + 2, 2);
     if (remote_decides) {
-      decides(ethernet_size + 8, 16);
-      decides(ethernet_size + 40, 2);
+      decides(ethernet_size + Ipv6View::source_offset, wire::Ipv6Address::size);
+      decides(v6_ports, 2);
     }
   }
   std::array<std::byte, sizeof(Words)> value{};

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/ipv6.h"
 #include "stack/wire/protocol.h"
 
 namespace sluice::dlpi {
@@ -62,7 +64,7 @@ void append_types(Program& program, const std::vector<std::uint16_t>& types) {
 }
 
 Program hosts_v4(const std::vector<wire::IpAddress>& hosts) {
-  constexpr std::uint32_t destination = network_offset + 16;
+  constexpr std::uint32_t destination = network_offset + wire::Ipv4View::destination_offset;
   Program program{load_length(),
                   jump(BPF_JGE, destination + wire::Ipv4Address::size, 1, 0),
                   give(everything),
@@ -79,7 +81,7 @@ Program hosts_v4(const std::vector<wire::IpAddress>& hosts) {
 }
 
 Program hosts_v6(const std::vector<wire::IpAddress>& hosts) {
-  constexpr std::uint32_t destination = network_offset + 24;
+  constexpr std::uint32_t destination = network_offset + wire::Ipv6View::destination_offset;
   constexpr std::size_t words = wire::Ipv6Address::size / 4;
   Program program{load_length(),
                   jump(BPF_JGE, destination + wire::Ipv6Address::size, 1, 0),

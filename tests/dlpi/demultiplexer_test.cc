@@ -266,6 +266,15 @@ TEST_F(Demultiplexing, IpOptionsMoveThePort) {
   EXPECT_EQ(full->waiting(), 1U);
 }
 
+TEST_F(Demultiplexing, AHeaderThatIsNotThereAsAWholeHasNoFilter) {
+  const auto rest = stream({wire::ethertype_ipv4});
+  const auto address = filtered(here_ip, {}, {});
+  std::vector<std::byte> packet = ipv4_packet({.protocol = wire::protocol_icmp4});
+  packet[0] = std::byte{0x4f};  // of 60 bytes, more than there are
+  link_->bring(frame(TestLink::mac, wire::ethertype_ipv4, packet));
+  EXPECT_EQ(got({rest.get(), address.get()}), "10");
+}
+
 TEST_F(Demultiplexing, AFilterBelongsToOneStream) {
   const auto one = filtered(here_ip, wire::protocol_udp, 7000);
   const auto two = stream({wire::ethertype_ipv4});
