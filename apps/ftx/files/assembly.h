@@ -294,6 +294,7 @@ class Assembly {
   [[nodiscard]] std::expected<void, Failure> take_known(File& file);
   [[nodiscard]] std::optional<ByteRange> mark_known(Arriving& arriving, std::uint64_t from, std::uint64_t end);
   [[nodiscard]] std::expected<bool, Failure> look_at_next(std::uint64_t& bytes, std::vector<ByteRange>& present);
+  void skip(const ByteRange& place);
   void add_present(const ByteRange& place, std::vector<ByteRange>& present);
   [[nodiscard]] bool take_present(std::size_t index);
   [[nodiscard]] bool examine(std::size_t index, std::uint64_t& bytes);

@@ -75,10 +75,14 @@ bool Assembly::examine(std::size_t index, std::uint64_t& bytes) {
   return file.arriving || file.whole || sink_->examine(entry_of(file), bytes);
 }
 
-void Assembly::add_present(const ByteRange& place, std::vector<ByteRange>& present) {
+void Assembly::skip(const ByteRange& place) {
   const auto amount = contents_.in(place);
   skipped_.files += amount.files;
   skipped_.bytes += amount.bytes;
+}
+
+void Assembly::add_present(const ByteRange& place, std::vector<ByteRange>& present) {
+  skip(place);
   if (!present.empty() && present.back().to == place.from) {
     present.back().to = place.to;
   } else {
@@ -91,9 +95,7 @@ bool Assembly::leaves_alone(std::size_t index) {
   if (!head_.update.leaves_alone() || index < compared_ || !take_present(index)) {
     return false;
   }
-  const auto amount = contents_.in(contents_.file(index));
-  skipped_.files += amount.files;
-  skipped_.bytes += amount.bytes;
+  skip(contents_.file(index));
   return true;
 }
 
