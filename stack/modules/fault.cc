@@ -180,6 +180,7 @@ std::vector<ParameterSpec> parameter_specs() {
       milliseconds("reorder_ms", "How long those are held back, in ms; 1 if absent."),
       milliseconds("delay_ms", "How long a message travels, in ms; 0 if absent."),
       milliseconds("jitter_ms", "Up to how much longer, in ms, without overtaking; 0 if absent."),
+      milliseconds("slot_ms", "Messages leave only at multiples of this time, in ms, together; 0 if absent."),
       {.name = "rate_mbit",
        .type = real,
        .meaning = "The link's rate in Mbit/s; unlimited if absent.",
@@ -215,6 +216,7 @@ FaultSettings settings_of(const Parameters& parameters) {
   settings.reorder_delay = milliseconds_of(parameters, "reorder_ms", 1);
   settings.delay = milliseconds_of(parameters, "delay_ms", 0);
   settings.jitter = milliseconds_of(parameters, "jitter_ms", 0);
+  settings.slot = milliseconds_of(parameters, "slot_ms", 0);
   settings.rate_bits_per_second = static_cast<std::uint64_t>(parameters.real("rate_mbit", 0) * 1e6);
   settings.queue_bytes = bytes_of(parameters, "queue_bytes", defaults.queue_bytes);
   settings.overhead_bytes = bytes_of(parameters, "overhead_bytes", defaults.overhead_bytes);

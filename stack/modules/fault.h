@@ -32,6 +32,9 @@
 //   reorder_ms      how much longer those travel, in ms; 1 if absent
 //   delay_ms        how long a message travels, in ms; 0 if absent
 //   jitter_ms       up to how much longer, in ms, at random for each message, without overtaking; 0 if absent
+//   slot_ms         messages leave only at multiples of this time, in ms, all together that are due: an adapter that
+//                   moderates its interrupts, or a medium with slots (netem's `slot`). 0 if absent: each at its time,
+//                   which costs a timer and a wake of the program for each
 //   rate_mbit       the link's rate in Mbit/s; unlimited if absent
 //   queue_bytes     how much may wait for the link (with rate_mbit); 262144 if absent. Further messages are dropped
 //   overhead_bytes  what the link adds to each message, in bytes: 38 for an IP packet on Ethernet; 0 if absent

@@ -188,10 +188,19 @@ void FaultLane::travel(Message message, TimePoint now, std::size_t memory_bytes)
   in_flight_bytes_ += memory_bytes;
   const std::uint64_t sequence = ++arrived_;
   if (settings_.reorder > 0 && prng_.chance(settings_.reorder)) {
-    late_.push({std::move(message), departure + settings_.reorder_delay, sequence, memory_bytes});
+    late_.push({std::move(message), in_slot(departure + settings_.reorder_delay), sequence, memory_bytes});
   } else {
-    on_time_.push({std::move(message), departure, sequence, memory_bytes});
+    on_time_.push({std::move(message), in_slot(departure), sequence, memory_bytes});
   }
+}
+
+/// The first slot that is not before `departure`.
+TimePoint FaultLane::in_slot(TimePoint departure) const {
+  if (settings_.slot == Duration::zero()) {
+    return departure;
+  }
+  const Duration into = departure.time_since_epoch() % settings_.slot;
+  return into == Duration::zero() ? departure : departure + (settings_.slot - into);
 }
 
 TimePoint FaultLane::next_departure() const {

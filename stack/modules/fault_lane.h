@@ -36,6 +36,7 @@ struct FaultSettings {
   Duration reorder_delay = std::chrono::milliseconds(1);
   Duration delay{};
   Duration jitter{};
+  Duration slot{};                         // departures are multiples of it; 0: each at its own time
   std::uint64_t rate_bits_per_second = 0;  // 0: unlimited
   std::size_t queue_bytes = 262144;
   std::size_t overhead_bytes = 0;
@@ -92,6 +93,7 @@ class FaultLane {
   void use_link(std::size_t link_bytes, TimePoint now);
   void send(Message message, TimePoint now);
   void travel(Message message, TimePoint now, std::size_t memory_bytes);
+  [[nodiscard]] TimePoint in_slot(TimePoint departure) const;
   [[nodiscard]] Message take_next();
   [[nodiscard]] DepartureLine& next_line();
   void flush_line(DepartureLine& line, std::optional<std::uint8_t> band);

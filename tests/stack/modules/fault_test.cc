@@ -304,6 +304,32 @@ TEST(Fault, JitterDelaysButDoesNotReorder) {
   EXPECT_EQ(down(fault, "reordered"), 0U);
 }
 
+// What becomes due within a slot leaves together at its end; what is due exactly then goes with it.
+TEST(Fault, WithSlotsMessagesLeaveTogetherAtMultiples) {
+  Stack stack;
+  stack.push<Fault>(only_down({.delay = milliseconds(5), .slot = milliseconds(2)}));
+  // Sent at 0, 1, 2 and 3 ms, due at 5, 6, 7 and 8.
+  for (int sent = 0; sent < 4; ++sent) {
+    stack.down(data(stack, "x"));
+    stack.advance(milliseconds(1));
+  }
+  std::vector<std::pair<Duration, std::size_t>> left;
+  for (std::size_t count = 0; stack.set().scheduler().next_deadline() != never; count = stack.driver().count()) {
+    stack.set().scheduler().poll(stack.set().scheduler().next_deadline());
+    left.emplace_back(stack.set().now().time_since_epoch(), stack.driver().count() - count);
+  }
+  EXPECT_EQ(left, (std::vector<std::pair<Duration, std::size_t>>{{milliseconds(6), 2}, {milliseconds(8), 2}}));
+}
+
+TEST(Fault, SlotsLeaveHeldBackMessagesHeldBack) {
+  Stack stack;
+  Fault& fault = stack.push<Fault>(
+      only_down({.reorder = 0.2, .reorder_delay = milliseconds(3), .delay = milliseconds(1), .slot = milliseconds(2)}));
+  const std::vector<int> arrived = send_numbered(stack, 1000, microseconds(100));
+  EXPECT_EQ(arrived.size(), 1000U);
+  EXPECT_GT(down(fault, "reordered"), 100U);
+}
+
 // 1250 bytes on the wire are 10,000 bits: 10 us at 1 Gbit/s.
 TEST(Fault, PacingIsExactWhenPollIsCoarse) {
   Stack stack;
