@@ -11,6 +11,13 @@ namespace sluice::ftx {
 
 using namespace bbr_parameters;
 
+namespace {
+
+/// The newest that this report tells of was sent before the first report came.
+bool of_first_flight(const Delivery& delivery) { return delivery.newest && delivery.newest->delivered_bytes == 0; }
+
+}  // namespace
+
 // --- The model -----------------------------------------------------------------------------------------------------
 
 /// Section 5.5.1, UpdateRound.
@@ -24,9 +31,10 @@ void Bbr::update_round(const Delivery& delivery) {
     end_round();
   }
   if (delivery.round_trip > Duration{}) {
-    // The lower of two samples: one that is late shows a busy program, not a queue.
-    rtt_max_[0] = std::max(rtt_max_[0], std::min(delivery.round_trip, last_rtt_));
-    last_rtt_ = delivery.round_trip;
+    // The lower of two samples: one that is late shows a busy program, not a queue. Of the first flight the end counts:
+    // a receiver that still sets itself up is late for the beginning, and a queue is longest at the end.
+    const Duration lower = std::min(delivery.round_trip, std::exchange(last_rtt_, delivery.round_trip));
+    rtt_max_[0] = of_first_flight(delivery) ? lower : std::max(rtt_max_[0], lower);
     round_rtt_min_ = std::min(round_rtt_min_, delivery.round_trip);
   }
   round_lost_ += delivery.newly_lost_bytes;
@@ -91,7 +99,7 @@ void Bbr::update_max_bandwidth(const Delivery& delivery) {
   if (delivery.arrival_rate) {
     if (state_ == State::startup) {  // deviation 5
       // What went before the first report went at a rate that knew nothing of the path.
-      const std::uint64_t most = delivery.newest->delivered_bytes == 0 ? pacer_.rate() : unbounded;
+      const std::uint64_t most = of_first_flight(delivery) ? pacer_.rate() : unbounded;
       max_bw_[0] = std::max(max_bw_[0], std::min({arrival_rate_, *delivery.arrival_rate, most}));
     }
     arrival_rate_ = limited(*delivery.newest) && !queue_evident() ? unbounded : *delivery.arrival_rate;

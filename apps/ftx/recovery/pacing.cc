@@ -4,11 +4,23 @@
 #include <algorithm>
 
 namespace sluice::ftx {
+namespace {
+
+constexpr Duration quantum_max = std::chrono::microseconds(250);
+constexpr std::size_t quantum_bytes_max = 64 * 1024;
+
+Duration time_to_send(std::size_t bytes, std::uint64_t bytes_per_second) {
+  return Duration(static_cast<Duration::rep>(static_cast<double>(bytes) * 1e9 / static_cast<double>(bytes_per_second)));
+}
+
+}  // namespace
 
 void Pacer::on_sent(TimePoint now, std::size_t bytes) {
-  const double cost_ns = static_cast<double>(bytes) * 1e9 / static_cast<double>(rate_);
   // next_send() already grants one burst; time that passes unused beyond it is lost.
-  due_ = std::max(due_, now) + Duration(static_cast<Duration::rep>(cost_ns));
+  due_ = std::max(due_, now) + time_to_send(bytes, rate_);
+  used_up_ = due_ - burst > now;
 }
+
+Duration Pacer::quantum() const { return std::min(quantum_max, time_to_send(quantum_bytes_max, rate_)); }
 
 }  // namespace sluice::ftx

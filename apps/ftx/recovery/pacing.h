@@ -6,6 +6,15 @@
 // Pacer answers when the next datagram may leave. It allows bursts of up to `burst` of sending time, so that a coarse
 // timer does not lower the rate. It does not save up unused time beyond one burst.
 //
+// Once a burst is used up, the datagrams that follow leave by the quantum: "In order to amortize per-packet host
+// overheads involved in the sending process, high-performance transport sender implementations often schedule an
+// aggregate containing multiple packets [...] worth of data as a single quantum" (draft-ietf-ccwg-bbr, "Send Quantum").
+// The quantum is what leaves in a quarter of a millisecond (a whole one in the draft), at most 64 KBytes. Each wait
+// costs a timer and a wake, and in a virtual machine setting a timer takes longer than sending a datagram. (Measured at
+// 1 Gbit/s under a hypervisor: without the quantum three datagrams left together, and the sender took 1.9 CPU seconds
+// for 256 MiB instead of 0.6. A whole millisecond gains nothing more, and a policer drops 5.5 % instead of 3.4 or,
+// without a quantum, 1.6.)
+//
 // Reads no clock. Not thread-safe.
 
 #include <cstddef>
@@ -22,13 +31,17 @@ class Pacer {
   void set_rate(std::uint64_t bytes_per_second) { rate_ = bytes_per_second; }
   [[nodiscard]] std::uint64_t rate() const { return rate_; }
   void on_sent(TimePoint now, std::size_t bytes);
-  [[nodiscard]] TimePoint next_send() const { return due_ - burst; }
+  [[nodiscard]] TimePoint next_send() const { return due_ - burst + (used_up_ ? quantum() : Duration{}); }
   /// True when the sender has used less than the rate allows.
   [[nodiscard]] bool behind(TimePoint now) const { return now > due_; }
 
+  /// How long it takes to send, at this rate, what leaves together.
+  [[nodiscard]] Duration quantum() const;
+
  private:
-  std::uint64_t rate_ = 1;
-  TimePoint due_{};
+  std::uint64_t rate_ = 1;  // bytes a second
+  TimePoint due_{};         // when all that was sent would have left, at this rate
+  bool used_up_ = false;    // the burst is
 };
 
 }  // namespace sluice::ftx

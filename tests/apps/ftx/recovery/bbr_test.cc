@@ -136,6 +136,23 @@ TEST(Bbr, OfAFirstFlightNoMoreCountsThanItPacesThen) {
   }
 }
 
+/// Of the first flight the end shows whether there is a queue: its beginning meets a receiver that sets itself up.
+TEST(Bbr, AReceiverThatIsLateForTheBeginningIsNoQueue) {
+  for (const bool queue : {false, true}) {
+    Driver driver;
+    driver.bbr.on_first_round_trip(40ms);
+    driver.delivered = 0;
+    for (const Duration early : {44ms, 45ms}) {
+      driver.round({.round_trip = early, .limited = true, .within = true});
+    }
+    const Duration end = queue ? 46ms : 40ms;
+    driver.round({.round_trip = end, .limited = true, .within = true});
+    driver.round({.round_trip = end, .limited = true, .within = true});
+    const double gain = static_cast<double>(driver.bbr.pacing_rate()) / static_cast<double>(driver.bbr.bandwidth());
+    EXPECT_NEAR(gain, 0.99 * (queue ? 1.25 : 2.77), 0.01);
+  }
+}
+
 /// Then it is the path that holds it down.
 TEST(Bbr, WhileAQueueIsEvidentALimitedArrivalRateCountsAsAnyOther) {
   Driver driver;

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace sluice::ftx {
 namespace {
 
@@ -28,6 +31,37 @@ TEST(Pacer, SpacesDatagramsAtItsRateWithOneBurst) {
     pacer.on_sent(now, datagram_bytes);
   }
   EXPECT_LE(burst, 1U + static_cast<std::size_t>(Pacer::burst / 1ms));
+}
+
+/// Sends for a second, as soon as it may; answers how many datagrams went, and how often it waited.
+std::pair<std::size_t, std::size_t> sent_and_waits(std::uint64_t bytes_per_second, Duration late) {
+  Pacer pacer;
+  pacer.set_rate(bytes_per_second);
+  TimePoint now{1h};
+  std::size_t sent = 0;
+  std::size_t waits = 0;
+  for (; now < TimePoint(1h) + 1s; ++waits) {
+    for (; pacer.next_send() <= now; ++sent) {
+      pacer.on_sent(now, datagram_bytes);
+    }
+    now = std::max(now, pacer.next_send()) + late;
+  }
+  return {sent, waits};
+}
+
+// A quantum leaves together, and no rate is lost by it, nor by waits that end late.
+TEST(Pacer, WaitsForAQuantum) {
+  for (const Duration late : {0us, 50us, 1000us}) {
+    SCOPED_TRACE(late.count());
+    for (const unsigned speed : {50'000U, 1'000'000U, 12'000'000U, 125'000'000U, 1'250'000'000U}) {
+      SCOPED_TRACE(speed);
+      const auto [sent, waits] = sent_and_waits(speed, late);
+      const double due = static_cast<double>(speed) / datagram_bytes;
+      EXPECT_NEAR(static_cast<double>(sent), due, due * 0.003 + 1);
+      EXPECT_LE(waits, std::max(4001U, speed / (64 * 1024) + 1));
+      EXPECT_LE(waits, sent);
+    }
+  }
 }
 
 }  // namespace
