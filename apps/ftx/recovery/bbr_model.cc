@@ -70,7 +70,8 @@ void Bbr::end_round() {
 /// Deviation 12.
 std::uint64_t Bbr::shown_bandwidth(const Delivery& delivery) const {
   const std::uint64_t rate = delivery.rate.value_or(0);
-  const bool limited_by_itself = state_ == State::probe_bw_cruise && !queue_evident() && delivery.as_sent;
+  const bool slowed = state_ == State::probe_bw_down || (state_ == State::probe_bw_cruise && !queue_evident());
+  const bool limited_by_itself = slowed && delivery.as_sent;
   return limited_by_itself ? std::max(rate, bandwidth()) : rate;
 }
 

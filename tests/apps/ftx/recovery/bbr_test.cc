@@ -330,6 +330,27 @@ TEST(Bbr, WhatArrivesAsItWasSentSlowsACruiseOnlyWhereAQueueIs) {
   }
 }
 
+// Deviation 12. In ProbeBW_DOWN it sends 0.9 of what the path delivers, and hears of the losses of the probe before.
+TEST(Bbr, WhatArrivesAsItWasSentDoesNotSlowADown) {
+  for (const bool as_sent : {false, true}) {
+    Driver driver;
+    driver.reach(probe_bw_cruise);
+    driver.rounds_until(probe_bw_up, 300, {});
+    driver.rounds_until(probe_bw_down, 300, {.round_trip = 60ms, .in_flight = 2 * bdp});
+    ASSERT_EQ(driver.bbr.state(), probe_bw_down);
+    const std::uint64_t before = driver.bbr.bandwidth();
+    for (const std::uint64_t lost : {0U, 50U, 0U, 0U}) {
+      driver.round({.rate = bbr_rate * 9 / 10,
+                    .round_trip = 60ms,
+                    .in_flight = 2 * bdp,
+                    .lost = lost * bbr_datagram,
+                    .as_sent = as_sent});
+    }
+    ASSERT_EQ(driver.bbr.state(), probe_bw_down);
+    EXPECT_EQ(driver.bbr.bandwidth() < before, !as_sent) << as_sent;
+  }
+}
+
 /// A cruise in which loss has slowed it.
 void slow_down(Driver& driver) {
   driver.reach_cruise_under_pressure();
