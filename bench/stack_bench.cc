@@ -2,7 +2,7 @@
 // What the whole stack costs: 1400-byte datagrams from user memory to user memory.
 //
 // veth_1400: our UDP/IP over `packet` against the kernel's, over one veth pair between two network namespaces that the
-// program makes for itself (bench/veth_lab.h); no GSO, no GRO.
+// program makes for itself (bench/veth_lab.h); no GSO, no GRO but where an arm says so.
 //
 // Method. Each arm sends datagrams at one end and receives them at the other, in one thread. The datagrams of a window
 // are sent, then received, so that the CPU time of both is known apart. CPU time is the thread's, user and system; the
@@ -23,6 +23,9 @@
 //   batch          as stack, on a fused path, by t_sndmudata and t_rcvmudata of 32. They cross the stack as one, which
 //                  is split above the device (offload = false): every frame is alone on the wire
 //   batch_shared   as batch, with the device's own Ethernet address
+//   whole          as batch, with the driver's default (offload = true): what crosses the stack as one crosses the
+//                  device as one, too, and is split where a device on its way asks for it; a veth does not
+//   whole_shared   likewise, with the device's own Ethernet address
 //   frames         no stack: what any stack over packet sockets pays. Headers are made once; sendmmsg of 32 takes the
 //                  payload from the user's memory, and it is copied to the user's memory out of a PacketRing. Nothing
 //                  is parsed or summed: no stack's ratio can exceed this arm's
@@ -579,7 +582,9 @@ std::vector<Contestant> contestants() {
           {"stack_shared", maker<StackArm>(Options{.own_address = false}), 0, 6},
           {"tli", maker<TliArm>(Options{}), 1},
           {"batch", maker<BatchArm>(Options{.mode = "fused", .offload = "false"}), 0, 2},
-          {"batch_shared", maker<BatchArm>(Options{.own_address = false, .mode = "fused", .offload = "false"}), 0, 6}};
+          {"batch_shared", maker<BatchArm>(Options{.own_address = false, .mode = "fused", .offload = "false"}), 0, 6},
+          {"whole", maker<BatchArm>(Options{.mode = "fused"})},
+          {"whole_shared", maker<BatchArm>(Options{.own_address = false, .mode = "fused"})}};
 }
 
 void run_round(const VethLab& lab, std::vector<Contestant>& all) {
