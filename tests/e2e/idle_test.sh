@@ -26,15 +26,23 @@ wait_for nc.err listening
 wait_for serve.out 7070
 
 ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
-idle() {  # WHAT: each takes less than 1 % of two seconds, and two ticks are what the clock cannot tell from none
-  local name
+# WHAT: in one of three spans of two seconds each takes less than 1 %, and two ticks are what the clock cannot tell from none.
+# What a change brings with it (announcements, solicitations) takes a sanitized program on a loaded machine more than that
+# in the first.
+idle() {
+  local name try used
   declare -A before
-  for name in run nc serve; do before[$name]=$(ticks "${PID[$name]}"); done
-  sleep 2
-  for name in run nc serve; do
-    local used=$(($(ticks "${PID[$name]}") - before[$name]))
-    expect "$1: $name is idle ($used ticks of $((2 * $(getconf CLK_TCK))))" test $used -le $((2 * $(getconf CLK_TCK) / 100))
+  for try in 1 2 3; do
+    for name in run nc serve; do before[$name]=$(ticks "${PID[$name]}"); done
+    sleep 2
+    used=''
+    for name in run nc serve; do
+      local took=$(($(ticks "${PID[$name]}") - before[$name]))
+      [ $took -le $((2 * $(getconf CLK_TCK) / 100)) ] || used+=" $name takes $took ticks of $((2 * $(getconf CLK_TCK)))"
+    done
+    [ -n "$used" ] || break
   done
+  expect "$1: all are idle$used" test -z "$used"
 }
 
 for n in 0 1 2; do ip -n $NS_B link set veth$n down; done
