@@ -69,6 +69,12 @@ class Near {
   std::expected<void, Failure> open_transport();
   /// Of a session that receives.
   [[nodiscard]] ServerOptions server_options(std::size_t tsdu_bytes, std::uint64_t receive_room_bytes) const;
+  /// After a transfer by UDP: where it is over well, ssh ends by itself.
+  void leave_ssh(const std::expected<ExitCode, Failure>& code) const {
+    if (code && *code == ExitCode::ok) {
+      remote_->leave();
+    }
+  }
   /// Why a session on the pipe cannot go on.
   [[nodiscard]] std::optional<Failure> lost(PipeCarrier& pipe) const;
 
@@ -366,6 +372,7 @@ std::expected<ExitCode, Failure> Push::push() {
   if (by_udp()) {
     const auto code = push_by_udp(*ready);
     if (!may_go_over() || !code || *code != ExitCode::no_answer) {
+      leave_ssh(code);
       return code;
     }
   }
@@ -475,6 +482,7 @@ std::expected<ExitCode, Failure> Pull::pull(const std::vector<std::string>& path
       return code;
     }
     if (!may_go_over() || *code != ExitCode::no_answer) {
+      leave_ssh(code);
       return (*place)->complete(*code, *host_, observer_);
     }
   }

@@ -11,7 +11,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "base/contract.h"
 #include "base/retried.h"
@@ -74,6 +76,29 @@ int spawn(const std::vector<std::string>& arguments, int socket, pid_t& pid) {
              : ::posix_spawnp(&pid, pointers[0], &settings.actions, &settings.attributes, pointers.data(), environ);
 }
 
+/// Programs that were left and may run yet.
+class Left {
+ public:
+  void add(pid_t pid) {
+    const std::lock_guard lock(mutex_);
+    pids_.push_back(pid);
+  }
+  /// Reaps those that have ended.
+  void reap() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(pids_, [](pid_t pid) { return retried([pid] { return ::waitpid(pid, nullptr, WNOHANG); }) != 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<pid_t> pids_;
+};
+
+Left& left() {
+  static Left programs;
+  return programs;
+}
+
 constexpr int write_waits_max = 20;
 constexpr auto write_wait = std::chrono::milliseconds(100);
 
@@ -81,6 +106,7 @@ constexpr auto write_wait = std::chrono::milliseconds(100);
 
 Result<std::unique_ptr<Child>> Child::start(const std::vector<std::string>& arguments) {
   SLUICE_REQUIRE(!arguments.empty());
+  left().reap();
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return system_error("cannot make a socket for " + arguments[0], errno);
@@ -153,11 +179,22 @@ bool Child::ended_within(Duration time) {
   return true;
 }
 
-void Child::end() {
+void Child::close_socket() {
   if (socket_ >= 0) {
     ::close(std::exchange(socket_, -1));
   }
-  if (!ended_within(grace)) {
+}
+
+void Child::leave() {
+  close_socket();
+  if (!std::exchange(left_, true) && !status()) {
+    left().add(pid_);
+  }
+}
+
+void Child::end() {
+  close_socket();
+  if (!left_ && !ended_within(grace)) {
     ::kill(pid_, SIGTERM);
     if (!ended_within(grace)) {
       ::kill(pid_, SIGKILL);

@@ -4,9 +4,9 @@
 // Child: a program that runs beside this one, with one socket that is its standard input and output. Its standard error
 // is ours. It inherits no other descriptor, and the signals that we ignore have their default action there.
 //
-// Ownership: a Child always ends with its program ended and reaped. No call blocks but end() and write(), which are
-// bounded.
-// Not thread-safe.
+// Ownership: a Child ends with its program ended and reaped, unless leave() was called. No call blocks but end() and
+// write(), which are bounded.
+// Not thread-safe, but that children of several threads may be left.
 
 #include <sys/types.h>
 
@@ -51,15 +51,20 @@ class Child {
   [[nodiscard]] std::optional<int> status();
   /// Closes the socket and waits until the program has ended; helps it along.
   void end();
+  /// Closes the socket and waits for nothing: for a program that has done its work and ends by itself. A later start()
+  /// reaps it, or the system when ours has ended.
+  void leave();
 
  private:
   Child(pid_t pid, int socket, int process) : pid_(pid), socket_(socket), process_(process) {}
   [[nodiscard]] bool ended_within(Duration time);
+  void close_socket();
 
   pid_t pid_;
   int socket_;
   int process_;
   std::optional<int> status_{};
+  bool left_ = false;
 };
 
 }  // namespace sluice::ftx

@@ -57,6 +57,9 @@ RemoteStart::~RemoteStart() {
   if (watching_process_) {
     loop_.unwatch(child_->process());
   }
+  if (leaves_) {
+    child_->leave();
+  }
 }
 
 std::expected<std::unique_ptr<Child>, Failure> RemoteStart::start_ssh(const SshCommand& command) {

@@ -57,6 +57,8 @@ class RemoteStart {
                                                          const std::function<bool()>& stopped);
   [[nodiscard]] int socket() const { return child_->socket(); }
   [[nodiscard]] pid_t process() const { return child_->pid(); }
+  /// The transfer is over well, and not by the pipe: ssh needs a round trip and more to end, for which nobody waits.
+  void leave() { leaves_ = true; }
   /// The caller has read the end of the pipe.
   void pipe_ended() { input_ended_ = true; }
 
@@ -91,6 +93,7 @@ class RemoteStart {
   bool switched_ = false;     // what comes is the caller's
   bool input_ended_ = false;  // the pipe's
   bool watching_process_ = false;
+  bool leaves_ = false;
 };
 
 }  // namespace sluice::ftx

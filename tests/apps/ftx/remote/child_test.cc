@@ -142,6 +142,31 @@ TEST(Child, IsKilledWhereItDoesNotWantToEnd) {
   expect_gone(static_cast<pid_t>(std::stol(text)));
 }
 
+// It reads the end of its input, goes on, and nobody waits; the start of another one reaps it.
+TEST(Child, OneThatIsLeftEndsByItselfAndIsReaped) {
+  auto child = shell("read line; exec sleep 100");
+  const pid_t pid = child->pid();
+  child->leave();
+  child->leave();
+  child.reset();
+  EXPECT_EQ(::kill(pid, 0), 0) << "it runs, or has not been reaped";
+  ::kill(pid, SIGTERM);
+  for (int i = 0; i < 1000 && ::kill(pid, 0) == 0; ++i) {
+    ::usleep(10'000);
+    EXPECT_EQ(status_of(*shell("exit 0")), 0);
+  }
+  expect_gone(pid);
+}
+
+TEST(Child, OneThatHasEndedIsLeftReaped) {
+  auto child = shell("exit 0");
+  const pid_t pid = child->pid();
+  status_of(*child);
+  child->leave();
+  child.reset();
+  expect_gone(pid);
+}
+
 TEST(Child, WhereChildrenAreReapedByTheSystemItsEndIsStillSeen) {
   const auto before = std::signal(SIGCHLD, SIG_IGN);
   const auto child = shell("exit 3");
