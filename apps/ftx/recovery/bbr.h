@@ -84,7 +84,7 @@
 //      seconds later (measured: 256 MiB at 1 Gbit/s, 50 ms, 0.1 % loss took 2.65 s instead of 2.53 with one seed in
 //      three). Likewise in ProbeBW_DOWN, which sends 0.9 of what the path delivers and hears of the losses of the probe
 //      before it (measured: 256 MiB at 100 Mbit/s, 200 ms, 0.5 % loss in bursts went at 0.88 of the link for up to 8 of
-//      24.2 s; 23.5 to 24.0 with this rule. Simulated, Linux's TCP BBR leaves 0.92 of an equal share instead of 0.85).
+//      24.2 s; 23.5 to 24.0 with this rule. Simulated, Linux's TCP BBR leaves 0.87 of an equal share instead of 0.80).
 //  13. Beside others it cruises at a rate that yields to a standing queue and grows without one (fair_share.h), and
 //      does not probe where that has found others a short time ago; the next refill begins at that rate. In the draft,
 //      flows whose samples add up to what the path delivers keep the ratio in which they began, but for their probes,

@@ -6,7 +6,7 @@
 //
 // Ownership: a Child ends with its program ended and reaped, unless leave() was called. No call blocks but end() and
 // write(), which are bounded.
-// Not thread-safe, but that children of several threads may be left.
+// Not thread-safe; each thread may have children of its own.
 
 #include <sys/types.h>
 
