@@ -53,8 +53,9 @@ TEST_F(WireTransfer, OnTheFusedPathTheRunIsTheSame) {
   EXPECT_EQ(done[0].seconds, done[1].seconds);
 }
 
-// A capture de-fuses both streams and lets go of them again, a thousand times, between two turns of a transfer that
-// never pauses: nothing is lost, nothing comes out of order, no byte is wrong, and what the capture saw was real.
+// A capture de-fuses both streams and lets go of them again, tens of thousands of times, between two turns of a
+// transfer that never pauses: nothing is lost, nothing comes out of order, no byte is wrong, and what the capture saw
+// was real.
 TEST_F(WireTransfer, ACaptureComesAndGoesWhileDataFlows) {
   write_source(100'000'000);
   int pushed = 0;
@@ -75,14 +76,14 @@ TEST_F(WireTransfer, ACaptureComesAndGoesWhileDataFlows) {
                                         stream->chain().modules().front()->read_queue().statistics().materialized;
                                     ASSERT_TRUE(stream->pop());
                                     ++popped;
-                                  } else if (pushed < 1500) {
+                                  } else {
                                     ASSERT_TRUE(stream->push(capture()));
                                     ++pushed;
                                   }
                                 }
                               });
-  EXPECT_EQ(pushed, 1500) << "each side, hundreds of times";
-  EXPECT_GE(popped, 1498);
+  EXPECT_GE(pushed, 1500) << "each side, hundreds of times";
+  EXPECT_GE(popped, pushed - 2);
   EXPECT_GT(materialized, 1000U) << "checks were still owed when messages reached the capture";
   EXPECT_GT(written_bytes, 1'000'000U);
   EXPECT_EQ(done.kind, Event::Kind::done);
