@@ -95,7 +95,11 @@
 //      probe that overflowed the queue, so there would be no more probes (simulated: Linux's TCP BBR left 0.67 of an
 //      equal share in the long run, with them 0.79). What several have measured in probes may add up to so much that
 //      0.9 of it is no less than the path delivers; so a queue that is still there after 16 rounds of ProbeBW_DOWN is
-//      yielded to, too. The price: on a long path what others leave is found later, by a second at 200 ms.
+//      yielded to, too. A round with a queue in which the sender's own program was late says nothing, neither that
+//      others made that queue nor that there was none. While it counted as a round without one, nobody who was late now
+//      and then was ever pressed, and yielded without an end (measured beside Linux's TCP BBR, 30 s: down to 0.5
+//      Mbyte/s of 12.5 between two probes, 0.69 of an equal share, the median of 14 runs; 0.80 with this rule. Beside
+//      CUBIC 1.39 instead of 1.13). The price: on a long path what others leave is found later, by a second at 200 ms.
 //
 // Random numbers (the length of cruising) come from a seed. Reads no clock. Not thread-safe.
 

@@ -143,13 +143,15 @@ void Bbr::adapt_share(const Delivery& delivery) {
     return;
   }
   const bool own = limited(*delivery.newest);
-  const bool queue = standing_queue_ && !own;
-  share_.on_round({.queue = queue,
+  if (standing_queue_ && own) {
+    return;  // it may be no queue but a program that got no processor: this round says nothing
+  }
+  share_.on_round({.queue = standing_queue_,
                    .shrinks = queue_shrinks_,
                    .used = !own && delivery.rate.value_or(0) >= part(share_used, bandwidth()),
                    .rate = bandwidth(),
                    .datagram_rate = part(1e9 / static_cast<double>(min_rtt_.count()), datagram_)});
-  if (!queue && share_.rate()) {
+  if (!standing_queue_ && share_.rate()) {
     reset_short_term_model();  // the share has its bound now, and grows
   }
 }

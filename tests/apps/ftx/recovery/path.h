@@ -57,6 +57,9 @@ class Flow {
   [[nodiscard]] std::uint64_t datagrams() const { return sent_.next() - 1; }
   /// What the application has to send by `now`; without it: everything from the start.
   std::function<std::uint64_t(TimePoint)> available;
+  /// The sender's program gets no processor for the first `pause` of every `pause_every`.
+  Duration pause{};
+  Duration pause_every = 1s;
   /// What each report made the control decide.
   std::function<void(TimePoint, const Delivery&)> on_delivery;
   std::uint64_t dropped = 0;  // by the queue or the policer
@@ -75,6 +78,11 @@ class Flow {
   }
   [[nodiscard]] bool blocked() const {
     return sent_.in_flight_datagram_bytes() >= control_->window_bytes() || sent_.span() >= (1U << 17);
+  }
+  /// When the sender's program does what is due at `due`.
+  [[nodiscard]] TimePoint runs_at(TimePoint due) const {
+    const Duration since = due == never || due < start_ ? pause : (due - start_) % pause_every;
+    return since < pause ? due + (pause - since) : due;
   }
   [[nodiscard]] Duration first_round_trip() const;
   [[nodiscard]] TimePoint next_at(TimePoint now) const;
@@ -145,7 +153,7 @@ class Path {
         if (flow->report_at_ <= now) {
           flow->report(now);
         }
-        while (!flow->back_.empty() && flow->back_.front().first <= now) {
+        while (!flow->back_.empty() && flow->runs_at(flow->back_.front().first) <= now) {
           flow->on_report(now, flow->back_.front().second);
           flow->back_.pop_front();
         }
@@ -216,13 +224,14 @@ inline TimePoint Flow::next_at(TimePoint now) const {
   if (finished()) {
     return never;
   }
-  TimePoint at = std::min(forward_.empty() ? never : forward_.front().at, back_.empty() ? never : back_.front().first);
-  at = std::min({at, report_at_, std::max(probe_at_, now + 1us)});
+  TimePoint at =
+      std::min(forward_.empty() ? never : forward_.front().at, back_.empty() ? never : runs_at(back_.front().first));
+  at = std::min({at, report_at_, runs_at(std::max(probe_at_, now + 1us))});
   if (blocked()) {
     return at;
   }
   if (!sent_.retransmit_queue().empty() || ready(now) > 0) {
-    return std::min(at, std::max({control_->next_send(), start_, now}));
+    return std::min(at, runs_at(std::max({control_->next_send(), start_, now})));
   }
   return available && sent_new_ < bytes_ ? std::min(at, now + 1ms) : at;  // asks the application again
 }
@@ -244,7 +253,7 @@ inline void Flow::put(TimePoint now, const AduName& adu) {
 }
 
 inline void Flow::send(TimePoint now) {
-  if (finished() || now < start_) {
+  if (finished() || now < start_ || runs_at(now) > now) {
     return;
   }
   while (!blocked() && control_->next_send() <= now) {
