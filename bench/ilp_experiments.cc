@@ -510,8 +510,13 @@ TEST(ilp, aliasing) {
   }
 }
 
+/// Makes HWY_DYNAMIC_DISPATCH give what this CPU runs. Before its first call it gives a function that asks for the CPU
+/// in every call: who keeps that one measures CPUID, which takes a virtual machine 30 us.
+void choose_target() { hwy::GetChosenTarget().Update(hwy::SupportedTargets()); }
+
 /// Into the caches or around them. `fused` is the kernel, which chooses by the size.
 TEST(ilp, stores) {
+  choose_target();
   using Pass = std::uint16_t (*)(const std::byte*, std::byte*, std::size_t);
   const std::array<std::pair<const char*, Pass>, 3> passes = {{
       {"normal", HWY_DYNAMIC_DISPATCH(ilp::store_normal)},
@@ -724,6 +729,7 @@ TEST(ilp, xdr_double) { xdr<double>("xdr_double", ::xdr_double); }
 TEST(ilp, sum) {
   const Figure speed("sum", "GB/s");
   const Figure ratio("sum_ratio", "ratio");
+  choose_target();
   const auto read_pass = HWY_DYNAMIC_DISPATCH(ilp::read_pass);
   for (const std::size_t size : full_or_tiny<std::size_t>(
            {64, 256, segment, 4 * KiB, 16 * KiB, 64 * KiB, 256 * KiB, 1 * MiB, 4 * MiB, 16 * MiB, 128 * MiB},
