@@ -17,6 +17,9 @@ constexpr PathOptions home{.rate = 12'500'000, .round_trip = 40ms, .queue_bytes 
 
 std::unique_ptr<CongestionControl> cubic() { return std::make_unique<Cubic>(Flow::datagram_bytes); }
 std::unique_ptr<CongestionControl> ledbat() { return std::make_unique<Ledbat>(Flow::datagram_bytes); }
+std::unique_ptr<CongestionControl> linux_bbr(std::uint64_t seed) {
+  return std::make_unique<LinuxBbr>(Flow::datagram_bytes, seed);
+}
 std::unique_ptr<CongestionControl> seeded_bbr(std::uint64_t seed) {
   return std::make_unique<Bbr>(Flow::datagram_bytes, seed);
 }
@@ -120,8 +123,7 @@ TEST(LinuxBbrPath, LinuxBbrAndBbrShare) {
                       .other_after = seed % 2 == 0 ? 0ns : later,
                       .settle = 3s,
                       .span = 30s};
-    const auto [bbr_share, linux_share] =
-        shares_beside(std::make_unique<LinuxBbr>(Flow::datagram_bytes, seed), seed, when);
+    const auto [bbr_share, linux_share] = shares_beside(linux_bbr(seed), seed, when);
     sum += bbr_share / 0.5;
     EXPECT_GE(bbr_share / 0.5, 0.5);
     EXPECT_LE(bbr_share / 0.5, 1.5);
@@ -132,11 +134,11 @@ TEST(LinuxBbrPath, LinuxBbrAndBbrShare) {
 }
 
 // A program that gets no processor for some milliseconds now and then does not know whose queue it saw then. When it
-// took such a round for one without a queue, it was never pressed, and yielded on and on (deviation 13): beside Linux's
-// BBR it kept 0.23 to 0.3 of an equal share, beside Cubic 0.5.
-TEST(LateProgramPath, YieldsNoMoreThanOneThatIsNeverLate) {
-  for (const bool linux_bbr : {true, false}) {
-    SCOPED_TRACE(linux_bbr ? "beside LinuxBbr" : "beside Cubic");
+// took such a round for one without a queue, it was never pressed, and yielded on and on (deviation 13): here it kept
+// 0.18 of an equal share beside Linux's BBR, and 0.37 beside Cubic.
+TEST(LateProgramPath, KeepsItsShare) {
+  for (const bool beside_bbr : {true, false}) {
+    SCOPED_TRACE(beside_bbr ? "beside LinuxBbr" : "beside Cubic");
     double sum = 0;
     for (std::uint64_t seed = 1; seed <= 12; ++seed) {
       const bool often = seed % 2 == 0;
@@ -145,11 +147,7 @@ TEST(LateProgramPath, YieldsNoMoreThanOneThatIsNeverLate) {
                         .span = 30s,
                         .bbr_pause = often ? 4ms : 6ms,
                         .bbr_pause_every = often ? 211ms : 500ms};
-      std::unique_ptr<CongestionControl> other = cubic();
-      if (linux_bbr) {
-        other = std::make_unique<LinuxBbr>(Flow::datagram_bytes, seed);
-      }
-      sum += shares_beside(std::move(other), seed, when).first / 0.5;
+      sum += shares_beside(beside_bbr ? linux_bbr(seed) : cubic(), seed, when).first / 0.5;
     }
     EXPECT_GE(sum / 12, 0.8);
     EXPECT_LE(sum / 12, 1.5);
@@ -158,7 +156,7 @@ TEST(LateProgramPath, YieldsNoMoreThanOneThatIsNeverLate) {
 
 TEST(LinuxBbrPath, TheModelFillsALinkAlone) {
   Path path(home);
-  Flow& flow = path.add(std::make_unique<LinuxBbr>(Flow::datagram_bytes, 1));
+  Flow& flow = path.add(linux_bbr(1));
   path.run(3s);
   EXPECT_GE(shares(path, flow, flow, 30s).first, 0.93);
   EXPECT_LT(flow.dropped * 200, flow.datagrams());

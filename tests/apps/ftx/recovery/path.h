@@ -79,10 +79,13 @@ class Flow {
   [[nodiscard]] bool blocked() const {
     return sent_.in_flight_datagram_bytes() >= control_->window_bytes() || sent_.span() >= (1U << 17);
   }
-  /// When the sender's program does what is due at `due`.
+  /// When the sender's program does what is due at `due`, once it has started.
   [[nodiscard]] TimePoint runs_at(TimePoint due) const {
-    const Duration since = due == never || due < start_ ? pause : (due - start_) % pause_every;
-    return since < pause ? due + (pause - since) : due;
+    if (due == never) {
+      return never;
+    }
+    const Duration since = (due - start_) % pause_every;
+    return since < pause ? due - since + pause : due;
   }
   [[nodiscard]] Duration first_round_trip() const;
   [[nodiscard]] TimePoint next_at(TimePoint now) const;
