@@ -35,14 +35,14 @@ namespace {
 
 using DotSum = Sum;
 
-std::size_t turn_bytes() { return 0; }
+std::size_t vector_bytes() { return 0; }
 void dot_product(bool, std::uint32_t*, const std::uint8_t*, const std::uint8_t*) {}
 
 #else
 
 using DotSum = SumByDotProduct<EmulatedDotProduct>;
 
-std::size_t turn_bytes() { return vectors_a_turn * hn::Lanes(ByteTag()); }
+std::size_t vector_bytes() { return hn::Lanes(ByteTag()); }
 
 template <class Dot>
 void dot_product_of(std::uint32_t* sums, const std::uint8_t* bytes, const std::uint8_t* coefficients) {
@@ -83,7 +83,7 @@ HWY_AFTER_NAMESPACE();
 
 namespace sluice::ilp {
 
-HWY_EXPORT(turn_bytes);
+HWY_EXPORT(vector_bytes);
 HWY_EXPORT(dot_product);
 HWY_EXPORT(sum_only);
 HWY_EXPORT(sum_then_swap);
@@ -91,7 +91,6 @@ HWY_EXPORT(sum_then_swap);
 namespace {
 
 constexpr std::size_t vector_bytes_max = 64;
-constexpr std::size_t turns_before_fold = 256;
 
 class DotProducts : public EachTarget {};
 
@@ -99,20 +98,20 @@ class DotProducts : public EachTarget {};
 // corresponding signed bytes of the second source operand, producing intermediate signed word results. The word results
 // are then summed and accumulated in the destination dword element size operand."
 TEST_P(DotProducts, AddFourProductsToEachLane) {
-  const std::size_t vector_bytes = HWY_DYNAMIC_DISPATCH(turn_bytes)() / 4;
+  const std::size_t lanes = HWY_DYNAMIC_DISPATCH(vector_bytes)();
   Prng prng(8);
   for (int round = 0; round < 1000; ++round) {
     std::array<std::uint8_t, vector_bytes_max> bytes{};
     std::array<std::uint8_t, vector_bytes_max> coefficients{};
     std::array<std::uint32_t, vector_bytes_max / 4> before{};
-    for (std::size_t i = 0; i < vector_bytes; ++i) {
+    for (std::size_t i = 0; i < lanes; ++i) {
       bytes[i] = round == 0 ? 255 : static_cast<std::uint8_t>(prng());
       // NEON's takes coefficients as unsigned; those of the sum are 0 and 1.
       coefficients[i] = static_cast<std::uint8_t>(round == 0 ? 127 : prng() & 127);
       before[i / 4] = static_cast<std::uint32_t>(prng());
     }
     auto expected = before;
-    for (std::size_t i = 0; i < vector_bytes; ++i) {
+    for (std::size_t i = 0; i < lanes; ++i) {
       expected[i / 4] += std::uint32_t{bytes[i]} * coefficients[i];
     }
     for (const bool own : {false, true}) {
@@ -146,26 +145,29 @@ TEST_P(DotProducts, SumEveryLengthAtEveryMisalignment) {
 }
 
 // All ones fill what is kept between two folds as fast as anything can: one vector too many would be lost modulo 2^64.
+// 256 may come together without a fold, and 512 between two.
 TEST_P(DotProducts, FoldBeforeAnythingIsLost) {
-  const std::size_t turn = std::max<std::size_t>(HWY_DYNAMIC_DISPATCH(turn_bytes)(), 64);
-  const std::size_t size_max = (2 * turns_before_fold + 70) * turn;
+  const std::size_t vector = std::max<std::size_t>(HWY_DYNAMIC_DISPATCH(vector_bytes)(), 16);
+  constexpr std::size_t vectors_max = 1024 + 270;
+  const std::size_t size_max = vectors_max * vector;
   Prng prng(9);
   std::vector<std::byte> random(size_max + 8);
   prng.fill(random);
   const std::vector<std::byte> ones(size_max + 8, std::byte{0xff});
   std::vector<std::byte> written(size_max);
   std::vector<std::byte> expected(size_max);
-  for (const std::size_t turns : {62U, 63U, 64U, 65U, 255U, 256U, 257U, 256U + 63U, 256U + 64U, 512U, 512U + 66U}) {
-    for (const std::size_t rest : {std::size_t{0}, turn / 4, 3 * turn / 4, turn - 1, turn - 4}) {
-      const std::size_t size = turns * turn + rest;
+  for (const std::size_t vectors : {247U, 248U, 251U, 252U, 255U, 256U, 257U, 260U, 264U, 511U, 512U, 513U, 512U + 248U,
+                                    512U + 255U, 512U + 256U, 512U + 264U, 1024U, 1024U + 255U, 1024U + 264U}) {
+    for (const std::size_t rest : {std::size_t{0}, vector - 1, vector - 4}) {
+      const std::size_t size = vectors * vector + rest;
       for (const std::size_t misalignment : {0U, 1U, 8U}) {
         for (const std::vector<std::byte>* bytes : {&ones, &std::as_const(random)}) {
           const ConstBytes source = ConstBytes(*bytes).subspan(misalignment, size);
           const std::uint16_t sum = scalar::sum(source);
-          ASSERT_EQ(HWY_DYNAMIC_DISPATCH(sum_only)(source.data(), size), sum) << turns << " turns and " << rest;
+          ASSERT_EQ(HWY_DYNAMIC_DISPATCH(sum_only)(source.data(), size), sum) << vectors << " vectors and " << rest;
           if (size % 4 == 0) {
             ASSERT_EQ(HWY_DYNAMIC_DISPATCH(sum_then_swap)(source.data(), written.data(), size), sum)
-                << turns << " turns and " << rest;
+                << vectors << " vectors and " << rest;
             scalar::swap_copy(4, source, expected);
             ASSERT_EQ(std::memcmp(written.data(), expected.data(), size), 0);
           }
