@@ -541,7 +541,9 @@ std::expected<void, Failure> Assembly::mark_written(File& file, std::uint64_t fi
   Arriving& arriving = *file.arriving;
   arriving.digests.landing(arriving.slots, first, last);
   mark(arriving.slots, first, last);
-  if (arriving.digests.due(arriving.slots, first, last)) {
+  // What is gathered is digested when it is written, and need not be read back.
+  const bool waits = gathered_.count > 0 && &files_[gathered_.file] == &file;
+  if (arriving.digests.due(arriving.slots, first, last, waits ? gathered_.from : UINT64_MAX)) {
     return digest_written(file, first, last);
   }
   return gathered_.count >= gathered_max ? write_gathered() : std::expected<void, Failure>();

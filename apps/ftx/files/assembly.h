@@ -120,6 +120,7 @@ class Assembly {
   /// write_gathered().
   [[nodiscard]] std::expected<void, Failure> gather(const AduName& adu, ConstBytes payload);
   [[nodiscard]] std::expected<void, Failure> write_gathered();
+  [[nodiscard]] bool gathers() const { return gathered_.count > 0; }
   /// Landed payloads are written when so many are gathered. What lands together may be as many more; of a longer run a
   /// part is written before it has landed, and read back.
   static constexpr std::size_t gathered_max = 64;

@@ -62,8 +62,8 @@ void BlockDigests::landing(const Slots& slots, std::uint64_t first, std::uint64_
   }
 }
 
-bool BlockDigests::due(const Slots& slots, std::uint64_t first, std::uint64_t last) const {
-  if (slots.whole() || prefix_bytes(slots) - digested_bytes_ >= read_back_bytes) {
+bool BlockDigests::due(const Slots& slots, std::uint64_t first, std::uint64_t last, std::uint64_t written_bytes) const {
+  if (slots.whole() || std::min(prefix_bytes(slots), written_bytes) >= digested_bytes_ + read_back_bytes) {
     return true;
   }
   const Range blocks = behind_prefix(slots, first, last);

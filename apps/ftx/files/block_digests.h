@@ -42,8 +42,10 @@ class BlockDigests {
 
   /// The slots first..last are about to be marked. REQUIRES: prepare() was called for them.
   void landing(const Slots& slots, std::uint64_t first, std::uint64_t last);
-  /// They are marked now. True when digest() has something to read.
-  [[nodiscard]] bool due(const Slots& slots, std::uint64_t first, std::uint64_t last) const;
+  /// They are marked now, and written as far as they lie before `written_bytes`. True when digest() has something to
+  /// read.
+  [[nodiscard]] bool due(const Slots& slots, std::uint64_t first, std::uint64_t last,
+                         std::uint64_t written_bytes = UINT64_MAX) const;
   /// Reads what is due, in parts as large as `buffer`, and tells `file` each block of a file of several.
   /// REQUIRES: what is marked is written.
   [[nodiscard]] Status digest(const Slots& slots, std::uint64_t first, std::uint64_t last, SinkFile& file,

@@ -196,7 +196,6 @@ void Receiver::land_run(TimePoint now, const Data& first, std::span<const Bytes>
 void Receiver::land_opened(TimePoint now, const Data& first, std::uint32_t count, ConstBytes payloads) {
   if (gather(now, run_of(first, count), payloads)) {
     note_landed(now, first, count);
-    write_gathered(now);
   }
 }
 

@@ -126,9 +126,12 @@ class Receiver {
   /// The first of `datagrams` if they land as one piece of work. Changes no state, because nothing has verified the
   /// headers of sealed ones. REQUIRES: as receive_run().
   [[nodiscard]] std::optional<Data> takes_run(std::span<const Bytes> datagrams) const;
-  /// The first `count` of these have opened; `payloads` are theirs, one behind the other, and not kept. REQUIRES:
-  /// takes_run() answered `first`, with no other call in between; count > 0.
+  /// The first `count` of these have opened; `payloads` are theirs, one behind the other, and stay valid until
+  /// write_gathered() or end_run(). REQUIRES: takes_run() answered `first`, with no other call in between; count > 0.
   void land_opened(TimePoint now, const Data& first, std::uint32_t count, ConstBytes payloads);
+  /// False: no payload waits to be written.
+  [[nodiscard]] bool gathers() const { return assembly_ != nullptr && assembly_->gathers(); }
+  void write_gathered(TimePoint now);
   void end_run(TimePoint now);
 
   /// The server stops: the session fails and tells the peer.
@@ -172,7 +175,6 @@ class Receiver {
   void on_data(TimePoint now, ConstBytes datagram);
   void land_run(TimePoint now, const Data& first, std::span<const Bytes> datagrams);
   [[nodiscard]] bool gather(TimePoint now, const AduName& adu, ConstBytes payload);
-  void write_gathered(TimePoint now);
   void note_landed(TimePoint now, const Data& first, std::uint32_t count);
   void on_probe(TimePoint now, ConstBytes datagram);
   void take_error(TimePoint now, ConstBytes datagram);

@@ -61,6 +61,7 @@ std::size_t Server::open_receivers() const {
 // --- What comes in -------------------------------------------------------------------------------------------------
 
 void Server::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
+  begin_run(now, nullptr);
   const auto envelope = parse_envelope(datagram);
   if (!envelope) {
     ++drops_.malformed;
@@ -93,10 +94,13 @@ void Server::receive_run(TimePoint now, std::span<const Bytes> datagrams, const 
     if (envelope->sealed()) {
       receive_sealed_run(now, session->second, *envelope, run, from);
     } else {
+      run_borrows_ = true;
       in_run_->receive_run(now, plain_of(*envelope), run);
     }
   }
-  begin_run(now, nullptr);
+  if (std::exchange(run_borrows_, false)) {
+    begin_run(now, nullptr);
+  }
 }
 
 /// Ends the run that another receiver has. Null: there is none from now on.
@@ -143,6 +147,7 @@ Server::Key Server::key_of(const Envelope& envelope, const Peer& from) {
 }
 
 Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
+  begin_run(now, nullptr);
   const auto envelope = parse_envelope(header);
   if (!envelope || envelope->kind != Kind::data || envelope->sealed()) {
     return {};
@@ -164,6 +169,7 @@ Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t
 }
 
 void Server::unreachable(TimePoint now, const Peer& peer) {
+  begin_run(now, nullptr);
   for (auto& [key, session] : sessions_) {
     if (session.peer == peer) {
       session.receiver->sender_refuses(now);
@@ -172,6 +178,7 @@ void Server::unreachable(TimePoint now, const Peer& peer) {
 }
 
 void Server::interrupt(TimePoint now) {
+  begin_run(now, nullptr);
   for (const auto& [key, session] : sessions_) {
     session.receiver->interrupt(now);
   }
@@ -395,6 +402,7 @@ void Server::transmit(TimePoint now, Burst& burst) {
 }
 
 std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
+  begin_run(now, nullptr);
   SLUICE_REQUIRE(out.size() >= control_bytes_max);
   if (!answers_.empty()) {
     return transmit_answer(now, out, to);

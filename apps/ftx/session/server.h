@@ -89,7 +89,9 @@ class Server {
   void receive(TimePoint now, ConstBytes datagram, const Peer& from);
   /// As receive(), of datagrams that came together. Those that continue what has arrived (data_run()) are one piece of
   /// work; payloads that follow each other in a file are written with one call, from where they lie or, if they were
-  /// sealed, were opened to. What is in the datagrams afterwards is unspecified.
+  /// sealed, were opened to. Those that were sealed may be written later, with those of the next calls: before anything
+  /// else is done, and so before a report says that they have landed. What is in the datagrams afterwards is
+  /// unspecified.
   void receive_run(TimePoint now, std::span<const Bytes> datagrams, const Peer& from);
 
   /// receive() in three steps, for callers that land payloads themselves: call inspect(); if it answers `land`, put the
@@ -198,6 +200,7 @@ class Server {
   void receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   [[nodiscard]] bool open_payload(Session& session, ConstBytes datagram, Bytes place);
   [[nodiscard]] bool open_in_place(Session& session, const Envelope& envelope, Bytes& datagram);
+  void make_room_for_run(TimePoint now, std::size_t bytes);
   [[nodiscard]] std::uint32_t open_run(Session& session, std::span<const Bytes> datagrams, std::size_t payload_bytes);
   void receive_sealed_run(TimePoint now, Session& session, const Envelope& envelope, std::span<const Bytes> datagrams,
                           const Peer& from);
@@ -246,8 +249,12 @@ class Server {
   Pulls pulls_;
   std::vector<std::byte> opened_;  // a DATA datagram without its seal
   AduDecompressor decompressor_;
-  std::vector<std::byte> opened_run_;  // payloads of DATA datagrams, one behind the other
-  Receiver* in_run_ = nullptr;         // of the run that is being received, if any
+  /// What a transport receives in one turn. Written at once it costs a twelfth less than in runs of 64 KiB.
+  static constexpr std::size_t opened_runs_bytes = (std::size_t{1} << 20) + 65536;
+  std::vector<std::byte> opened_runs_;  // payloads of DATA datagrams, one behind the other
+  std::size_t opened_used_ = 0;         // bytes of these that in_run_ may not have written yet
+  Receiver* in_run_ = nullptr;          // whose run is being received, or has payloads that wait to be written
+  bool run_borrows_ = false;            // some of them may lie in the datagrams of this receive_run()
   Ring<Answer> answers_;
   /// Exists while it has sessions.
   struct Host {

@@ -263,12 +263,25 @@ bool Server::open_in_place(Session& session, const Envelope& envelope, Bytes& da
   return true;
 }
 
-/// Opens the payloads of a run, one behind the other, to opened_run_, up to the first that does not open. How many did.
+/// Makes room in opened_runs_ for a run of `bytes` behind those that wait to be written. REQUIRES: in_run_ receives it.
+void Server::make_room_for_run(TimePoint now, std::size_t bytes) {
+  if (!in_run_->gathers()) {
+    opened_used_ = 0;
+  }
+  if (opened_used_ + bytes > opened_runs_.size()) {
+    in_run_->write_gathered(now);
+    opened_used_ = 0;
+    opened_runs_.resize(std::max({opened_runs_.size(), opened_runs_bytes, bytes}));
+  }
+}
+
+/// Opens the payloads of a run, one behind the other, to the room in opened_runs_, up to the first that does not open.
+/// How many did.
 std::uint32_t Server::open_run(Session& session, std::span<const Bytes> datagrams, std::size_t payload_bytes) {
-  opened_run_.resize(std::max(opened_run_.size(), datagrams.size() * payload_bytes));
+  const Bytes room = Bytes(opened_runs_).subspan(opened_used_);
   std::uint32_t opened = 0;
   while (opened < datagrams.size() &&
-         open_payload(session, datagrams[opened], Bytes(opened_run_).subspan(opened * payload_bytes, payload_bytes))) {
+         open_payload(session, datagrams[opened], room.subspan(opened * payload_bytes, payload_bytes))) {
     ++opened;
   }
   return opened;
@@ -279,15 +292,18 @@ void Server::receive_sealed_run(TimePoint now, Session& session, const Envelope&
                                 std::span<const Bytes> datagrams, const Peer& from) {
   while (!datagrams.empty()) {
     std::size_t done = 1;
+    make_room_for_run(now, datagrams.size() * datagrams.front().size());
     if (const auto first = session.receiver->takes_run(datagrams)) {
       const std::uint32_t opened = open_run(session, datagrams, first->payload_bytes);
       if (opened > 0) {
         follow_path(now, session, envelope, {}, from);
-        session.receiver->land_opened(now, *first, opened,
-                                      ConstBytes(opened_run_).first(opened * first->payload_bytes));
+        const ConstBytes payloads = ConstBytes(opened_runs_).subspan(opened_used_, opened * first->payload_bytes);
+        opened_used_ += payloads.size();
+        session.receiver->land_opened(now, *first, opened, payloads);
       }
       done = std::min<std::size_t>(opened + 1, datagrams.size());  // with the one that did not open
     } else if (Bytes datagram = datagrams.front(); open_in_place(session, envelope, datagram)) {
+      run_borrows_ = true;
       follow_path(now, session, envelope, {}, from);
       session.receiver->receive(now, plain_of(envelope), datagram);
     }

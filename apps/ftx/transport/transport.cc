@@ -160,9 +160,11 @@ void Transport::take_error() {
 
 bool Transport::receive(DatagramHandler& handler) {
   bool more = handler.takes_more();
-  for (int count = 0; count < burst_max && handler.takes_more(); ++count) {
-    if (const int taken = take_run(handler); taken > 0) {
-      count += taken - 1;
+  std::size_t bytes = 0;
+  for (int count = 0; count < burst_max && bytes < burst_bytes && handler.takes_more(); ++count) {
+    if (const std::size_t taken = take_run(handler); taken > 0) {
+      bytes += taken;
+      count += static_cast<int>(run_.size()) - 1;
       continue;
     }
     std::array<std::byte, wire::TransportAddress::encoded_size_max> address{};
@@ -188,7 +190,7 @@ bool Transport::receive(DatagramHandler& handler) {
   return more;
 }
 
-int Transport::take_run(DatagramHandler& handler) {
+std::size_t Transport::take_run(DatagramHandler& handler) {
   std::array<std::byte, wire::TransportAddress::encoded_size_max> address{};
   tli::t_unitdata unit;
   unit.addr = {.maxlen = address.size(), .len = 0, .buf = address.data()};
@@ -206,7 +208,7 @@ int Transport::take_run(DatagramHandler& handler) {
   }
   handler.on_run(run_, Peer(ConstBytes(unit.addr.buf, unit.addr.len)));
   endpoint_->t_endsudata();
-  return static_cast<int>(run_.size());
+  return shown->size();
 }
 
 bool Transport::land(DatagramHandler& handler, const PayloadPlace& place, Bytes header, std::size_t datagram_bytes,

@@ -24,8 +24,10 @@ namespace sluice::ftx {
 
 class Transport {
  public:
-  /// The most datagrams that one receive() handles, so that sending and timers get their turn.
-  static constexpr int burst_max = 256;
+  /// The most datagrams that one receive() handles, and the bytes after which it handles no more, so that sending and
+  /// timers get their turn. So many bytes because what arrives in one turn is written with one call.
+  static constexpr int burst_max = 1024;
+  static constexpr std::size_t burst_bytes = std::size_t{1} << 20;
 
   /// Opens the stack and binds to `local`. `waiter` serves the requests that wait for an answer before data flows.
   [[nodiscard]] static std::expected<std::unique_ptr<Transport>, Failure> open(StreamSet& set, Waiter& waiter,
@@ -60,8 +62,8 @@ class Transport {
  private:
   Transport(std::unique_ptr<tli::Endpoint> endpoint, const wire::TransportAddress& local, bool never_fragments);
 
-  /// Receives the datagrams that came together; how many, 0 where it takes another way.
-  int take_run(DatagramHandler& handler);
+  /// Receives the datagrams that came together, run_; their bytes, 0 where it takes another way.
+  std::size_t take_run(DatagramHandler& handler);
   /// Lands the datagram whose header is `header` in `place`; false where that cannot be done, and it still waits.
   bool land(DatagramHandler& handler, const PayloadPlace& place, Bytes header, std::size_t datagram_bytes,
             const Peer& from);

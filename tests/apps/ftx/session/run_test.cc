@@ -60,12 +60,17 @@ struct Replay {
     }
     listen();
   }
-  void together(std::span<const Content> datagrams, const Peer& from) {
-    std::vector<Content> own(datagrams.begin(), datagrams.end());
-    std::vector<Bytes> run(own.begin(), own.end());
-    server.receive_run(now, run, from);
-    for (Content& datagram : own) {  // the memory is used for something else
-      std::ranges::fill(datagram, std::byte{0xee});
+  /// In runs of up to 60, as a transport receives some before the server speaks.
+  void together(std::span<const Content> datagrams, const Peer& from, Prng& prng) {
+    while (!datagrams.empty()) {
+      const auto some = datagrams.first(std::min<std::size_t>(1 + prng.below(60), datagrams.size()));
+      datagrams = datagrams.subspan(some.size());
+      std::vector<Content> own(some.begin(), some.end());
+      std::vector<Bytes> run(own.begin(), own.end());
+      server.receive_run(now, run, from);
+      for (Content& datagram : own) {  // the memory is used for something else
+        std::ranges::fill(datagram, std::byte{0xee});
+      }
     }
     listen();
   }
@@ -146,7 +151,8 @@ TEST_P(Runs, DoWhatTheirDatagramsDoOneByOne) {
       // A sealed session goes on wherever its peer is, and asks whether he is there.
       const Peer from(as_bytes(options.sealed && 2 * at > datagrams.size() ? "elsewhere" : "client"));
       one.one_by_one(std::span(datagrams).subspan(at, count), from);
-      run.together(std::span(datagrams).subspan(at, count), from);
+      run.together(std::span(datagrams).subspan(at, count), from, prng);
+      ASSERT_EQ(one.destination.temporaries, run.destination.temporaries) << "written before the server spoke";
       at += count;
     }
     expect_same(one, run);
@@ -156,6 +162,31 @@ TEST_P(Runs, DoWhatTheirDatagramsDoOneByOne) {
 
 INSTANTIATE_TEST_SUITE_P(Sessions, Runs, testing::Bool(),
                          [](const auto& instance) { return std::string(instance.param ? "Sealed" : "Insecure"); });
+
+// What a sealed run leaves to be written later is written before the server speaks: the disk is full, and its sender
+// hears of that instead of a report.
+TEST(RunsThatFail, AFullDiskIsKnownBeforeTheServerSpeaks) {
+  WorldOptions options;
+  options.seed = 5;
+  options.sealed = true;
+  options.server.seed = 1005;
+  const std::vector<Content> datagrams = recorded(options);
+  for (const std::uint64_t capacity : {0U, 100'000U, 400'000U}) {
+    Replay run(options);
+    run.destination.capacity_bytes = capacity;
+    Prng prng(capacity);
+    const auto told_of_error = [&run] {
+      return std::ranges::any_of(run.events, [](const auto& told) { return std::get<0>(told) == Event::Kind::error; });
+    };
+    for (std::size_t at = 0; at < datagrams.size() && !told_of_error(); at += 50) {
+      const std::size_t count = std::min<std::size_t>(50, datagrams.size() - at);
+      run.together(std::span(datagrams).subspan(at, count), Peer(as_bytes("client")), prng);
+    }
+    EXPECT_TRUE(told_of_error()) << capacity;
+    EXPECT_EQ(run.server.open_sessions(), 0U);
+    EXPECT_EQ(run.server.memory_left(), ServerOptions{}.memory_bytes_max);
+  }
+}
 
 // The disk fills up within a run: the session fails as if each had been written by itself, and nothing of it stays
 // in use.
