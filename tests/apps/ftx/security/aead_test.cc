@@ -359,16 +359,18 @@ TEST(AeadDeathTest, RoomForTheTagIsTheCallersDuty) {
   EXPECT_DEATH(static_cast<void>(sealer.open(0, 0, {}, sealed, Bytes(sealed).first(3))), "contract broken");
 }
 
-/// A clock by which each call takes as long as the test says. choose_cipher() asks it once at the start, then before
-/// and after each cipher, then once a turn.
+/// A clock by which each call takes as long as the test says, in the first turns that and `late` more for AES.
+/// choose_cipher() asks it once at the start, then before and after each cipher, then once a turn.
 class Clock {
  public:
-  Clock(Duration aes, Duration chacha) : steps_{aes, chacha} {}
+  Clock(Duration aes, Duration chacha, Duration late = {}, int late_turns = 0)
+      : steps_{aes, chacha}, late_(late), late_turns_(late_turns) {}
 
   TimePoint operator()() {
     const int in_turn = calls_++ == 0 ? 4 : (calls_ - 2) % 5;
     if (in_turn == 1 || in_turn == 3) {
       now_ += steps_[static_cast<std::size_t>(in_turn / 2)];
+      now_ += in_turn == 1 && late_turns_-- > 0 ? late_ : Duration{};
     }
     return now_;
   }
@@ -376,6 +378,8 @@ class Clock {
 
  private:
   std::array<Duration, 2> steps_;
+  Duration late_;
+  int late_turns_;
   TimePoint now_{};
   int calls_ = 0;
 };
@@ -388,16 +392,28 @@ TEST(ChooseCipher, TakesTheFaster) {
   EXPECT_EQ(choose_cipher(std::ref(chacha)), Cipher::chacha20_poly1305);
   Clock still(microseconds(0), microseconds(0));
   EXPECT_EQ(choose_cipher(std::ref(still)), Cipher::aes_128_gcm);
+  Clock hardly(microseconds(36), microseconds(30));
+  EXPECT_EQ(choose_cipher(std::ref(hardly)), Cipher::aes_128_gcm);
 }
 
-TEST(ChooseCipher, EndsAfterTwoMillisecondsAndWithAnyClock) {
+// The first seals load pages and wake the vectors, and a virtual machine stops for milliseconds: a sender that believed
+// its first turn took ChaCha20 in two of five transfers on a busy machine, at twice the time.
+TEST(ChooseCipher, BelievesNoTurnThatWasLate) {
+  using std::chrono::microseconds;
+  for (const int turns : {1, 2, 3}) {
+    Clock late(microseconds(10), microseconds(30), microseconds(3000), turns);
+    EXPECT_EQ(choose_cipher(std::ref(late)), Cipher::aes_128_gcm) << turns;
+  }
+}
+
+TEST(ChooseCipher, EndsAfterTwoMillisecondsAndFourTurnsAndWithAnyClock) {
   using std::chrono::microseconds;
   Clock slow(microseconds(1500), microseconds(1500));
   static_cast<void>(choose_cipher(std::ref(slow)));
-  EXPECT_EQ(slow.calls(), 1 + 5);  // one turn
-  Clock fast(microseconds(250), microseconds(251));
+  EXPECT_EQ(slow.calls(), 1 + 4 * 5);
+  Clock fast(microseconds(200), microseconds(201));
   static_cast<void>(choose_cipher(std::ref(fast)));
-  EXPECT_EQ(fast.calls(), 1 + 4 * 5);
+  EXPECT_EQ(fast.calls(), 1 + 5 * 5);
   Clock still(microseconds(0), microseconds(0));
   static_cast<void>(choose_cipher(std::ref(still)));
   EXPECT_EQ(still.calls(), 1 + 16 * 5);
