@@ -27,6 +27,7 @@ cat > burst.py <<'PYTHON'
 import os, signal, socket, struct, sys, time
 
 HERE = socket.inet_aton("10.77.0.1")
+DATA = 4  # docs/formats/ftx.md; what greets is believed when it is told that nobody listens
 
 def breathe(at):
     if at % 250 == 249:
@@ -52,13 +53,13 @@ def throw(count, victim, port, to_port):
             breathe(at)
 
 def next_sender(port):
-    """Address and port of who sends data to `port` now; within 10 s."""
+    """Address and port of who sends DATA to `port` now; within 10 s."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800)) as s:
         s.settimeout(10)
         while True:
             packet = s.recv(65536)
-            if len(packet) > 1000 and packet[9] == 17 and packet[16:20] == HERE and \
-                    struct.unpack_from("!H", packet, 22)[0] == port:
+            if len(packet) > 29 and packet[9] == 17 and packet[16:20] == HERE and \
+                    struct.unpack_from("!H", packet, 22)[0] == port and packet[29] == DATA:
                 return packet[12:16], struct.unpack_from("!H", packet, 20)[0]
 
 kind, *numbers = sys.argv[1], *map(int, sys.argv[2:])

@@ -161,10 +161,17 @@ arrived() {
   return 1
 }
 
+last_words() {  # of all that was started in the background, for the log of a test that failed
+  local name
+  for name in "${!PID[@]}"; do
+    tail -v -n 3 "$DIR/$name.out" "$DIR/$name.err" | cat -v | cut -c 1-500 >&2 || true
+  done
+}
+
 expect() {
   local what=$1
   shift
-  "$@" || { echo "FAILED: $what: $*" >&2; exit 1; }
+  "$@" || { echo "FAILED: $what: $*" >&2; last_words; exit 1; }
   echo "ok: $what"
 }
 
@@ -175,6 +182,7 @@ expect_exit() {
   if [ $status -ne "$code" ]; then
     echo "FAILED: $what: exit code $status, expected $code: $*" >&2
     cat "$DIR/last.out" "$DIR/last.err" >&2
+    last_words
     exit 1
   fi
   echo "ok: $what (exit code $code)"
