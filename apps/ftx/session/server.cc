@@ -61,7 +61,7 @@ std::size_t Server::open_receivers() const {
 // --- What comes in -------------------------------------------------------------------------------------------------
 
 void Server::receive(TimePoint now, ConstBytes datagram, const Peer& from) {
-  begin_run(now, nullptr);
+  end_run(now);
   const auto envelope = parse_envelope(datagram);
   if (!envelope) {
     ++drops_.malformed;
@@ -83,14 +83,13 @@ void Server::receive_run(TimePoint now, std::span<const Bytes> datagrams, const 
     const bool is_data = envelope && envelope->kind == Kind::data;
     const auto session = is_data ? sessions_.find(key_of(*envelope, from)) : sessions_.end();
     if (session == sessions_.end()) {
-      begin_run(now, nullptr);  // it may end the session whose run this is
       receive(now, datagrams.front(), from);
       datagrams = datagrams.subspan(1);
       continue;
     }
     const std::span<const Bytes> run = datagrams.first(data_run(datagrams));
     datagrams = datagrams.subspan(run.size());
-    begin_run(now, session->second.receiver.get());
+    begin_run(now, *session->second.receiver);
     if (envelope->sealed()) {
       receive_sealed_run(now, session->second, *envelope, run, from);
     } else {
@@ -99,18 +98,22 @@ void Server::receive_run(TimePoint now, std::span<const Bytes> datagrams, const 
     }
   }
   if (std::exchange(run_borrows_, false)) {
-    begin_run(now, nullptr);
+    end_run(now);
   }
 }
 
-/// Ends the run that another receiver has. Null: there is none from now on.
-void Server::begin_run(TimePoint now, Receiver* receiver) {
-  if (in_run_ != nullptr && in_run_ != receiver) {
-    in_run_->end_run(now);
+void Server::begin_run(TimePoint now, Receiver& receiver) {
+  if (in_run_ != &receiver) {
+    end_run(now);
   }
-  in_run_ = receiver;
-  if (in_run_ != nullptr) {
-    in_run_->begin_run();
+  in_run_ = &receiver;
+  receiver.begin_run();
+}
+
+/// Writes what the run has left to write. Stands before everything that could look at a file or end a session.
+void Server::end_run(TimePoint now) {
+  if (Receiver* const receiver = std::exchange(in_run_, nullptr)) {
+    receiver->end_run(now);
   }
 }
 
@@ -147,7 +150,7 @@ Server::Key Server::key_of(const Envelope& envelope, const Peer& from) {
 }
 
 Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t datagram_bytes, const Peer& from) {
-  begin_run(now, nullptr);
+  end_run(now);
   const auto envelope = parse_envelope(header);
   if (!envelope || envelope->kind != Kind::data || envelope->sealed()) {
     return {};
@@ -169,7 +172,7 @@ Server::Inspection Server::inspect(TimePoint now, ConstBytes header, std::size_t
 }
 
 void Server::unreachable(TimePoint now, const Peer& peer) {
-  begin_run(now, nullptr);
+  end_run(now);
   for (auto& [key, session] : sessions_) {
     if (session.peer == peer) {
       session.receiver->sender_refuses(now);
@@ -178,7 +181,7 @@ void Server::unreachable(TimePoint now, const Peer& peer) {
 }
 
 void Server::interrupt(TimePoint now) {
-  begin_run(now, nullptr);
+  end_run(now);
   for (const auto& [key, session] : sessions_) {
     session.receiver->interrupt(now);
   }
@@ -402,7 +405,7 @@ void Server::transmit(TimePoint now, Burst& burst) {
 }
 
 std::size_t Server::transmit(TimePoint now, Bytes out, Peer& to) {
-  begin_run(now, nullptr);
+  end_run(now);
   SLUICE_REQUIRE(out.size() >= control_bytes_max);
   if (!answers_.empty()) {
     return transmit_answer(now, out, to);

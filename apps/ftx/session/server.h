@@ -196,7 +196,8 @@ class Server {
   };
   using Sessions = std::unordered_map<Key, Session, KeyHash>;
 
-  void begin_run(TimePoint now, Receiver* receiver);
+  void begin_run(TimePoint now, Receiver& receiver);
+  void end_run(TimePoint now);
   void receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes datagram, const Peer& from);
   [[nodiscard]] bool open_payload(Session& session, ConstBytes datagram, Bytes place);
   [[nodiscard]] bool open_in_place(Session& session, const Envelope& envelope, Bytes& datagram);

@@ -163,9 +163,8 @@ TEST_P(Runs, DoWhatTheirDatagramsDoOneByOne) {
 INSTANTIATE_TEST_SUITE_P(Sessions, Runs, testing::Bool(),
                          [](const auto& instance) { return std::string(instance.param ? "Sealed" : "Insecure"); });
 
-// What a sealed run leaves to be written later is written before the server speaks: the disk is full, and its sender
-// hears of that instead of a report.
-TEST(RunsThatFail, AFullDiskIsKnownBeforeTheServerSpeaks) {
+// What sealed runs leave to be written later does not fit the disk: the session ends, and what it held is free again.
+TEST(RunsThatFail, AFullDiskEndsASealedSession) {
   WorldOptions options;
   options.seed = 5;
   options.sealed = true;
