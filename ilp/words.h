@@ -36,8 +36,10 @@ enum class Store {
 constexpr std::size_t long_size = 4096;
 
 /// From this size on a pass fetches the lines that it will store to. Below it they are in the first-level cache
-/// already, and fetching them costs up to a twelfth (Granite Rapids, 4 to 32 KiB; at 64 KiB it gains as much).
-constexpr std::size_t fetched_size = std::size_t{32} << 10;
+/// already, and fetching them costs up to a twelfth (Granite Rapids, one pass again and again, 4 to 32 KiB; at 64 KiB
+/// it gains as much). In a stack others have used that cache in between: two ends over a wire in memory, 16 KiB,
+/// took 1.3 times as long without it (`stack.wire`; at 8 KiB less without).
+constexpr std::size_t fetched_size = std::size_t{12} << 10;
 
 /// From this size on a pass that copies goes around the caches, where alignment lets it: source and destination would
 /// fill three quarters of a last level cache of 32 MiB, and hardly anything of either would still be there for whoever
