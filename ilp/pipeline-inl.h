@@ -292,8 +292,9 @@ HWY_INLINE void put(std::byte*& to, ByteVector v) {
 /// stored to, reads it back from there for the stages, and stalls when that place crosses a cache line.
 ///
 /// Fetching the lines of the next turn's stores gains up to a fifth at 256 KiB, depending on how source and destination
-/// lie in their pages, and costs nothing from `fetched_size` on. Fetching the next page's loads gains up to a tenth at
-/// 16 MiB. Both reach behind the end of a message, where a fetch has no effect that can be observed but by its time.
+/// lie in their pages; what it gains and costs in short messages stands at `fetched_size`. Fetching the next page's
+/// loads gains up to a tenth at 16 MiB. Both reach behind the end of a message, where a fetch has no effect that can be
+/// observed but by its time.
 template <Store store, std::size_t... place, class... Stages>
 HWY_INLINE void turn(std::index_sequence<place...> /*places*/, const std::byte*& from, std::byte*& to,
                      Stages&... stages) {

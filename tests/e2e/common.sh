@@ -11,7 +11,7 @@
 #   kernel_listens PORT [tcp]   until a kernel socket in namespace A is bound to that UDP port, or listens on that of TCP
 #   arrived FILE EXPECTED   until both are the same, 30 s at most
 #   stack_file FILE DRIVER HOST-PART [PUSH [MORE]]   writes a stack file for veth0
-#   expect WHAT COMMAND  fails the test, saying WHAT, when COMMAND does
+#   expect WHAT COMMAND  fails the test, saying WHAT and the last lines of all in the background, when COMMAND does
 #   expect_exit CODE WHAT COMMAND   the same for a command whose exit code must be CODE; output in last.out and last.err
 #   make_tree DIR        with files small, large and empty, directories, a read-only one, and links
 #   same_tree DIR DIR    fails where content, modes, times and links of two trees differ

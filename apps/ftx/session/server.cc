@@ -102,6 +102,7 @@ void Server::receive_run(TimePoint now, std::span<const Bytes> datagrams, const 
   }
 }
 
+/// Goes on with the run that this receiver may have already; another's ends.
 void Server::begin_run(TimePoint now, Receiver& receiver) {
   if (in_run_ != &receiver) {
     end_run(now);
