@@ -161,7 +161,7 @@ void send(const char* path, const sockaddr_in& to) {
       if (seal.needs_new_key()) {
         seal = aead(Direction::seal);  // as ftx, which derives another
       }
-      if (!seal.seal(0, number++, datagram.first(data_header_bytes), ConstBytes(mapped + offset, length),
+      if (!seal.seal({0, number++, datagram.first(data_header_bytes)}, ConstBytes(mapped + offset, length),
                      datagram.subspan(data_header_bytes))) {
         throw std::runtime_error("cannot seal");
       }
@@ -222,7 +222,7 @@ void receive(const char* path, const sockaddr_in& at) {
         throw std::runtime_error(fmt::format("a datagram is missing after {} bytes", written + waiting));
       }
       const std::size_t length = datagram.size() - data_header_bytes - tag_bytes;
-      if (!open.open(0, header.number, datagram.first(data_header_bytes), datagram.subspan(data_header_bytes),
+      if (!open.open({0, header.number, datagram.first(data_header_bytes)}, datagram.subspan(data_header_bytes),
                      Bytes(opened).subspan(waiting, length))) {
         throw std::runtime_error("a datagram does not open");
       }

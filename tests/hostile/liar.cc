@@ -99,9 +99,7 @@ std::optional<Liar::Heard> Liar::hear(Millis timeout) {
     } else if (parsed->kind == Kind::data) {
       heard.datagram.assign(bytes.begin(), bytes.end() - tag_bytes);
       if (!parse_data(bytes, bytes.size()) ||
-          !protection->open_payload(ConstBytes(bytes).first(data_header_bytes),
-                                    ConstBytes(bytes).subspan(data_header_bytes),
-                                    Bytes(heard.datagram).subspan(data_header_bytes))) {
+          !protection->open_payload(bytes, Bytes(heard.datagram).subspan(data_header_bytes))) {
         continue;
       }
     } else {

@@ -602,6 +602,37 @@ TEST_F(KernelUdpTest, AFullHeadStopsReadingAndAReadOneResumesIt) {
   EXPECT_EQ(received, total);
 }
 
+TEST_F(KernelUdpTest, ACallTakesAsManyDatagramsAsTheCacheHolds) {
+  Endpoint a(set);
+  Endpoint b(set);
+  a.bind("127.0.0.1:0");
+  const wire::TransportAddress destination = b.bind("127.0.0.1:0");
+  for (Endpoint* const end : {&a, &b}) {
+    end->head().read_queue().set_marks({.high_bytes = 4 << 20, .low_bytes = 1 << 20});
+    end->head().write_queue().set_marks({.high_bytes = 4 << 20, .low_bytes = 1 << 20});
+  }
+  constexpr std::size_t full = UdpReceiver::slots_max;
+  constexpr std::size_t few = UdpReceiver::burst_bytes / UdpReceiver::slot_bytes;
+  constexpr std::size_t large = 60'000;
+  const auto calls_for = [&](std::size_t datagrams, std::size_t bytes) {
+    const std::uint64_t before = b.counter("receive_calls");
+    for (std::size_t i = 0; i < datagrams; ++i) {
+      a.send(destination, payload(i, bytes));
+    }
+    EXPECT_TRUE(run_until_received(b, datagrams));
+    for (std::size_t i = 0; i < datagrams; ++i) {
+      EXPECT_EQ(number_of(b.receive().data), i);
+    }
+    return b.counter("receive_calls") - before;
+  };
+  // One less than fits: a full burst is followed by a call for more.
+  EXPECT_EQ(calls_for(full - 1, 1000), 1U) << "what is not known to be large is taken at once";
+  EXPECT_EQ(calls_for(full - 1, large), 1U);
+  EXPECT_EQ(calls_for(2 * few - 1, large), 2U);
+  EXPECT_EQ(calls_for(few - 1, 1000), 1U);
+  EXPECT_EQ(calls_for(full - 1, 1000), 1U) << "they are small again";
+}
+
 TEST_F(KernelUdpTest, WhatTheKernelDropsIsCounted) {
   UdpSocket::Options small;
   small.receive_buffer_bytes = 4096;

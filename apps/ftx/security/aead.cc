@@ -49,10 +49,10 @@ Result<Aead> Aead::create(Cipher cipher, ConstBytes key, ConstBytes iv, Directio
   return Aead(std::move(engine), cipher, direction, limits, iv);
 }
 
-AeadEngine::Nonce Aead::nonce(std::uint32_t space, std::uint64_t number) const {
+AeadEngine::Nonce Aead::nonce(const AeadName& as) const {
   // As the engines load it, in eight bytes and four: smaller stores would have to be done before.
-  const std::uint64_t front = std::uint64_t{space} << 32 | number >> 32;
-  const auto back = static_cast<std::uint32_t>(number);
+  const std::uint64_t front = std::uint64_t{as.space} << 32 | as.number >> 32;
+  const auto back = static_cast<std::uint32_t>(as.number);
   AeadEngine::Nonce nonce;
   std::byte* const at = std::as_writable_bytes(std::span(nonce)).data();
   store_big_endian(at, front ^ load_big_endian<std::uint64_t>(iv_.data()));
@@ -60,10 +60,9 @@ AeadEngine::Nonce Aead::nonce(std::uint32_t space, std::uint64_t number) const {
   return nonce;
 }
 
-bool Aead::seal(std::uint32_t space, std::uint64_t number, ConstBytes associated, std::span<const ConstBytes> plain,
-                Bytes sealed) {
+bool Aead::seal(const AeadName& as, std::span<const ConstBytes> plain, Bytes sealed) {
   SLUICE_REQUIRE(direction_ == Direction::seal && sealed.size() >= aead_tag_bytes && fits_int(sealed.size()) &&
-                 fits_int(associated.size()));
+                 fits_int(as.associated.size()));
   if (exhausted()) {
     return false;
   }
@@ -74,11 +73,11 @@ bool Aead::seal(std::uint32_t space, std::uint64_t number, ConstBytes associated
   }
   SLUICE_REQUIRE(room == 0);
   ++sealed_;  // whatever comes of it, the nonce is used
-  return engine_->seal(nonce(space, number), associated, plain, sealed);
+  return engine_->seal(nonce(as), as.associated, plain, sealed);
 }
 
-bool Aead::open(std::uint32_t space, std::uint64_t number, ConstBytes associated, ConstBytes sealed, Bytes plain) {
-  SLUICE_REQUIRE(direction_ == Direction::open && fits_int(sealed.size()) && fits_int(associated.size()));
+bool Aead::open(const AeadName& as, ConstBytes sealed, Bytes plain) {
+  SLUICE_REQUIRE(direction_ == Direction::open && fits_int(sealed.size()) && fits_int(as.associated.size()));
   if (exhausted()) {
     return false;
   }
@@ -87,14 +86,14 @@ bool Aead::open(std::uint32_t space, std::uint64_t number, ConstBytes associated
     return false;
   }
   SLUICE_REQUIRE(plain.size() + aead_tag_bytes == sealed.size());
-  const bool good = engine_->open(nonce(space, number), associated, sealed, plain);
+  const bool good = engine_->open(nonce(as), as.associated, sealed, plain);
   forged_ += good ? 0 : 1;
   return good;
 }
 
-void Aead::begin_open(std::uint32_t space, std::uint64_t number, ConstBytes associated) {
-  SLUICE_REQUIRE(direction_ == Direction::open && fits_int(associated.size()));
-  opening_ = !exhausted() && engine_->begin_open(nonce(space, number), associated);
+void Aead::begin_open(const AeadName& as) {
+  SLUICE_REQUIRE(direction_ == Direction::open && fits_int(as.associated.size()));
+  opening_ = !exhausted() && engine_->begin_open(nonce(as), as.associated);
 }
 
 void Aead::open_part(ConstBytes sealed, Bytes plain) {
@@ -141,7 +140,7 @@ Cipher choose_cipher(const std::function<TimePoint()>& clock) {
     for (std::size_t i = 0; i < aeads.size(); ++i) {
       const TimePoint before = clock();
       for (int n = 0; n < datagrams_per_turn; ++n) {
-        static_cast<void>(aeads[i].seal(0, number++, {}, ConstBytes(datagram).first(datagram_bytes), datagram));
+        static_cast<void>(aeads[i].seal({.number = number++}, ConstBytes(datagram).first(datagram_bytes), datagram));
       }
       least[i] = std::min(least[i], Duration(clock() - before));
     }

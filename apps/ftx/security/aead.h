@@ -67,6 +67,15 @@ struct AeadLimits {
                                        : AeadLimits{std::uint64_t{1} << 62, std::uint64_t{1} << 36};
 }
 
+/// What one call seals or opens: the datagram `number` of `space`, which make the nonce, and what is bound to it but
+/// not sent. By reference, so that what a call gets fits the registers: a span that is passed on by way of the stack,
+/// at each of four calls for a datagram, is loaded before its halves are stored (a fiftieth of a receiver's time).
+struct AeadName {
+  std::uint32_t space = 0;
+  std::uint64_t number = 0;
+  ConstBytes associated{};
+};
+
 class Aead {
  public:
   /// REQUIRES: key.size() == key_bytes(cipher), iv.size() == aead_iv_bytes. Fails with ENOTSUP where OpenSSL lacks the
@@ -83,30 +92,27 @@ class Aead {
 
   [[nodiscard]] Cipher cipher() const { return cipher_; }
 
-  /// Ciphertext and tag of `plain` to `sealed`; in place where plain.data() == sealed.data(). `associated` is not sent,
-  /// only bound. False, and nothing sealed, when exhausted() or when the library fails.
-  /// REQUIRES: made to seal, sealed.size() == plain.size() + aead_tag_bytes.
-  [[nodiscard]] bool seal(std::uint32_t space, std::uint64_t number, ConstBytes associated, ConstBytes plain,
-                          Bytes sealed) {
-    return seal(space, number, associated, std::span(&plain, 1), sealed);
+  /// Ciphertext and tag of `plain` to `sealed`; in place where plain.data() == sealed.data(). False, and nothing
+  /// sealed, when exhausted() or when the library fails. REQUIRES: made to seal, sealed.size() == plain.size() +
+  /// aead_tag_bytes.
+  [[nodiscard]] bool seal(const AeadName& as, ConstBytes plain, Bytes sealed) {
+    return seal(as, std::span(&plain, 1), sealed);
   }
   /// The same of several runs, one after the other: a header here and a file's bytes there cost no copy.
   /// REQUIRES: no run lies in `sealed` but a first one at its beginning.
-  [[nodiscard]] bool seal(std::uint32_t space, std::uint64_t number, ConstBytes associated,
-                          std::span<const ConstBytes> plain, Bytes sealed);
+  [[nodiscard]] bool seal(const AeadName& as, std::span<const ConstBytes> plain, Bytes sealed);
 
   /// The plaintext of `sealed` to `plain`; in place where both begin at the same byte. False when the tag does not
   /// hold, or `sealed` is shorter than a tag: `plain` then holds meaningless bytes, which nobody may look at. A byte
   /// counts only after true has come back. REQUIRES: made to open; plain.size() + aead_tag_bytes == sealed.size()
   /// unless `sealed` is shorter than a tag.
-  [[nodiscard]] bool open(std::uint32_t space, std::uint64_t number, ConstBytes associated, ConstBytes sealed,
-                          Bytes plain);
+  [[nodiscard]] bool open(const AeadName& as, ConstBytes sealed, Bytes plain);
 
   /// As open(), in parts, for bytes that are opened while they move: begin_open(), then open_part() of each stretch in
   /// order, then end_open(), whose answer is that of open(). No other call in between; what was begun and not ended is
   /// forgotten. REQUIRES: made to open; sealed.size() == plain.size(), in place where both begin at the same byte;
   /// tag.size() == aead_tag_bytes.
-  void begin_open(std::uint32_t space, std::uint64_t number, ConstBytes associated);
+  void begin_open(const AeadName& as);
   void open_part(ConstBytes sealed, Bytes plain);
   [[nodiscard]] bool end_open(ConstBytes tag);
 
@@ -128,7 +134,7 @@ class Aead {
 
  private:
   Aead(std::unique_ptr<AeadEngine> engine, Cipher cipher, Direction direction, AeadLimits limits, ConstBytes iv);
-  [[nodiscard]] std::array<unsigned char, aead_iv_bytes> nonce(std::uint32_t space, std::uint64_t number) const;
+  [[nodiscard]] std::array<unsigned char, aead_iv_bytes> nonce(const AeadName& as) const;
 
   std::unique_ptr<AeadEngine> engine_;
   std::array<std::byte, aead_iv_bytes> iv_{};

@@ -75,13 +75,13 @@ std::size_t Protection::seal_control(Bytes out, std::size_t size) {
   std::memmove(out.data() + clear, out.data() + envelope_bytes, body);
   const std::uint64_t number = control_number_++;
   store_big_endian(out.data() + envelope_bytes, number);
-  const bool sealed = seal_.seal(control_space, number, out.first(clear), out.subspan(clear, body),
+  const bool sealed = seal_.seal({control_space, number, out.first(clear)}, out.subspan(clear, body),
                                  out.subspan(clear, body + tag_bytes));
   return sealed ? size + overhead_bytes : 0;
 }
 
 bool Protection::seal_payload(ConstBytes header, ConstBytes payload, Bytes sealed) {
-  return seal_.seal(data_space, sequence_of(header), header, payload, sealed);
+  return seal_.seal({data_space, sequence_of(header), header}, payload, sealed);
 }
 
 // --- Opening -------------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ ConstBytes Protection::open_control(ConstBytes datagram) {
   if (!control_seen_.fresh(number)) {
     return {};
   }
-  if (!open(flags_of(datagram), control_space, number, datagram.first(clear), sealed, plain)) {
+  if (!open(flags_of(datagram), {control_space, number, datagram.first(clear)}, sealed, plain)) {
     return {};
   }
   control_seen_.mark(number);
@@ -109,8 +109,10 @@ ConstBytes Protection::open_control(ConstBytes datagram) {
   return opened_;
 }
 
-bool Protection::open_payload(ConstBytes header, ConstBytes sealed, Bytes payload) {
-  return open(flags_of(header), data_space, sequence_of(header), header, sealed, payload);
+bool Protection::open_payload(ConstBytes datagram, Bytes payload) {
+  const ConstBytes header = datagram.first(data_header_bytes);
+  return open(flags_of(header), {data_space, sequence_of(header), header}, datagram.subspan(data_header_bytes),
+              payload);
 }
 
 /// What is not of the current key may have to be tried with two.
@@ -118,7 +120,7 @@ bool Protection::opens_in_parts(ConstBytes header) const {
   return is_odd(flags_of(header)) == (opening_keys_.generation % 2 == 1);
 }
 
-void Protection::begin_payload(ConstBytes header) { open_.begin_open(data_space, sequence_of(header), header); }
+void Protection::begin_payload(ConstBytes header) { open_.begin_open({data_space, sequence_of(header), header}); }
 
 bool Protection::end_payload(ConstBytes header, ConstBytes tag) {
   const bool opened = open_.end_open(tag);
@@ -129,17 +131,15 @@ bool Protection::end_payload(ConstBytes header, ConstBytes tag) {
   return opened;
 }
 
-bool Protection::open(std::uint8_t flags, Space space, std::uint64_t number, ConstBytes associated, ConstBytes sealed,
-                      Bytes plain) {
+bool Protection::open(std::uint8_t flags, const AeadName& as, ConstBytes sealed, Bytes plain) {
   bool opened = false;
   if (is_odd(flags) == (opening_keys_.generation % 2 == 1)) {
-    opened = open_.open(space, number, associated, sealed, plain);
+    opened = open_.open(as, sealed, plain);
     if (opened) {
-      first_of_key_[space] = std::min(first_of_key_[space], number);
+      first_of_key_[as.space] = std::min(first_of_key_[as.space], as.number);
     }
   } else {
-    opened = open_with_before(space, number, associated, sealed, plain) ||
-             open_with_next(space, number, associated, sealed, plain);
+    opened = open_with_before(as, sealed, plain) || open_with_next(as, sealed, plain);
   }
   forged_ += opened ? 0 : 1;
   return opened;
@@ -148,14 +148,12 @@ bool Protection::open(std::uint8_t flags, Space space, std::uint64_t number, Con
 /// RFC 9001 section 6.5: "A recovered packet number that is lower than any packet number from the current key phase
 /// uses the previous packet protection keys; a recovered packet number that is higher than any packet number from the
 /// current key phase requires the use of the next packet protection keys."
-bool Protection::open_with_before(Space space, std::uint64_t number, ConstBytes associated, ConstBytes sealed,
-                                  Bytes plain) {
-  return open_before_ && number < first_of_key_[space] && open_before_->open(space, number, associated, sealed, plain);
+bool Protection::open_with_before(const AeadName& as, ConstBytes sealed, Bytes plain) {
+  return open_before_ && as.number < first_of_key_[as.space] && open_before_->open(as, sealed, plain);
 }
 
 /// The next key counts only once it has opened something: whoever forges the phase bit moves nothing.
-bool Protection::open_with_next(Space space, std::uint64_t number, ConstBytes associated, ConstBytes sealed,
-                                Bytes plain) {
+bool Protection::open_with_next(const AeadName& as, ConstBytes sealed, Bytes plain) {
   if (!open_next_) {
     auto keys = opening_keys_.next();
     auto aead = keys ? aead_of(*keys, Direction::open) : std::unexpected(keys.error());
@@ -165,14 +163,14 @@ bool Protection::open_with_next(Space space, std::uint64_t number, ConstBytes as
     next_keys_ = *std::move(keys);
     open_next_ = *std::move(aead);
   }
-  if (!open_next_->open(space, number, associated, sealed, plain)) {
+  if (!open_next_->open(as, sealed, plain)) {
     return false;
   }
   opening_keys_ = *std::exchange(next_keys_, std::nullopt);
   open_before_ = std::exchange(open_, *std::exchange(open_next_, std::nullopt));
   open_.inherit_forged(open_before_->forged());
   first_of_key_ = {UINT64_MAX, UINT64_MAX};
-  first_of_key_[space] = number;
+  first_of_key_[as.space] = as.number;
   return true;
 }
 

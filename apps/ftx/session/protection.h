@@ -68,9 +68,9 @@ class Protection {
   /// Empty: forged, or has been here before.
   [[nodiscard]] ConstBytes open_control(ConstBytes datagram);
   /// Opens the payload of a DATA datagram; false: forged, and the contents of `payload` mean nothing.
-  /// REQUIRES: parse_data() accepts header and size; payload.size() + tag_bytes == sealed.size(); they begin at the
-  /// same byte or do not overlap.
-  [[nodiscard]] bool open_payload(ConstBytes header, ConstBytes sealed, Bytes payload);
+  /// REQUIRES: parse_data() accepts it; data_header_bytes + payload.size() + tag_bytes == datagram.size(); `payload`
+  /// begins where that of the datagram begins, or does not overlap it.
+  [[nodiscard]] bool open_payload(ConstBytes datagram, Bytes payload);
 
   /// As open_payload(), in parts, for a payload that is opened while it lands: of a header that opens_in_parts(),
   /// begin_payload(), open_part() of each stretch in order, and end_payload(), without another call in between.
@@ -91,12 +91,9 @@ class Protection {
   Protection(DirectionKeys sealing, DirectionKeys opening, Aead seal, Aead open, std::uint64_t connection,
              std::optional<AeadLimits> limits);
   [[nodiscard]] Result<Aead> aead_of(const DirectionKeys& keys, Direction direction) const;
-  [[nodiscard]] bool open(std::uint8_t flags, Space space, std::uint64_t number, ConstBytes associated,
-                          ConstBytes sealed, Bytes plain);
-  [[nodiscard]] bool open_with_before(Space space, std::uint64_t number, ConstBytes associated, ConstBytes sealed,
-                                      Bytes plain);
-  [[nodiscard]] bool open_with_next(Space space, std::uint64_t number, ConstBytes associated, ConstBytes sealed,
-                                    Bytes plain);
+  [[nodiscard]] bool open(std::uint8_t flags, const AeadName& as, ConstBytes sealed, Bytes plain);
+  [[nodiscard]] bool open_with_before(const AeadName& as, ConstBytes sealed, Bytes plain);
+  [[nodiscard]] bool open_with_next(const AeadName& as, ConstBytes sealed, Bytes plain);
 
   std::optional<AeadLimits> limits_;
   std::uint64_t connection_;

@@ -214,8 +214,7 @@ void Server::receive_sealed(TimePoint now, const Envelope& envelope, ConstBytes 
 /// The payload of a sealed DATA datagram to `place`, which is as long. False: it did not open, and is counted.
 bool Server::open_payload(Session& session, ConstBytes datagram, Bytes place) {
   opened_bytes_ += place.size();
-  const bool opened =
-      session.protection->open_payload(datagram.first(data_header_bytes), datagram.subspan(data_header_bytes), place);
+  const bool opened = session.protection->open_payload(datagram, place);
   drops_.forged += opened ? 0 : 1;
   return opened;
 }

@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(, AeadByLibrary, testing::Values(AeadLibrary::fastest, 
 
 Buffer sealed_by(Aead& aead, std::uint64_t number, ConstBytes associated, ConstBytes plain) {
   Buffer sealed(plain.size() + aead_tag_bytes);
-  EXPECT_TRUE(aead.seal(7, number, associated, plain, sealed));
+  EXPECT_TRUE(aead.seal({7, number, associated}, plain, sealed));
   return sealed;
 }
 
@@ -101,13 +101,13 @@ TEST_P(AeadByLibrary, PublishedVectors) {
     Buffer sealed(plain.size() + aead_tag_bytes);
     Buffer opened(plain.size());
     for (int again = 0; again < 2; ++again) {  // one context, many datagrams
-      ASSERT_TRUE(sealer.seal(vector.space, vector.number, associated, plain, sealed));
+      ASSERT_TRUE(sealer.seal({vector.space, vector.number, associated}, plain, sealed));
       EXPECT_EQ(to_hex(sealed), vector.sealed);
-      ASSERT_TRUE(opener.open(vector.space, vector.number, associated, sealed, opened));
+      ASSERT_TRUE(opener.open({vector.space, vector.number, associated}, sealed, opened));
       EXPECT_EQ(to_hex(opened), vector.plain);
       Buffer other(48);
-      ASSERT_TRUE(sealer.seal(1, 2, counting(3), counting(32), other));
-      EXPECT_FALSE(opener.open(1, 3, counting(3), other, Bytes(other).first(32)));
+      ASSERT_TRUE(sealer.seal({1, 2, counting(3)}, counting(32), other));
+      EXPECT_FALSE(opener.open({1, 3, counting(3)}, other, Bytes(other).first(32)));
     }
   }
 }
@@ -123,7 +123,7 @@ TEST_P(AeadByLibrary, RunsInPlaceAndWholeAreTheSame) {
 
       Buffer in_place = plain;
       in_place.resize(size + aead_tag_bytes);
-      ASSERT_TRUE(sealer.seal(7, size, associated, Bytes(in_place).first(size), in_place));
+      ASSERT_TRUE(sealer.seal({7, size, associated}, Bytes(in_place).first(size), in_place));
       EXPECT_EQ(in_place, whole) << size;
 
       for (const unsigned cut : {0U, size / 7, size / 2, size}) {
@@ -131,10 +131,10 @@ TEST_P(AeadByLibrary, RunsInPlaceAndWholeAreTheSame) {
                                              ConstBytes(plain).subspan(cut / 2, cut - cut / 2), ConstBytes{},
                                              ConstBytes(plain).subspan(cut)};
         Buffer sealed(size + aead_tag_bytes);
-        ASSERT_TRUE(sealer.seal(7, size, associated, runs, sealed));
+        ASSERT_TRUE(sealer.seal({7, size, associated}, runs, sealed));
         EXPECT_EQ(sealed, whole) << size << ", " << cut;
       }
-      ASSERT_TRUE(opener.open(7, size, associated, in_place, Bytes(in_place).first(size)));
+      ASSERT_TRUE(opener.open({7, size, associated}, in_place, Bytes(in_place).first(size)));
       EXPECT_EQ(Buffer(in_place.begin(), in_place.end() - aead_tag_bytes), plain) << size;
     }
   }
@@ -143,7 +143,7 @@ TEST_P(AeadByLibrary, RunsInPlaceAndWholeAreTheSame) {
 /// Opens in parts that end at `cuts`, to another place or where it lies.
 bool open_in_parts(Aead& opener, std::uint64_t number, ConstBytes associated, Bytes sealed,
                    std::span<const std::size_t> cuts, Bytes plain) {
-  opener.begin_open(7, number, associated);
+  opener.begin_open({7, number, associated});
   std::size_t at = 0;
   for (const std::size_t cut : cuts) {
     opener.open_part(sealed.subspan(at, cut - at), plain.subspan(at, cut - at));
@@ -173,7 +173,7 @@ TEST_P(AeadByLibrary, OpensInPartsAsInOnePiece) {
         const Bytes to = in_place ? Bytes(sealed).first(size) : Bytes(elsewhere);
         const Buffer good = sealed;
         // What was begun and not ended is forgotten.
-        opener.begin_open(7, number + 1, associated);
+        opener.begin_open({7, number + 1, associated});
         opener.open_part(ConstBytes(good).first(size / 2), Bytes(elsewhere).first(size / 2));
         ASSERT_TRUE(open_in_parts(opener, number, associated, sealed, cuts, to));
         EXPECT_EQ(Buffer(to.begin(), to.end()), plain);
@@ -201,7 +201,7 @@ TEST_P(AeadByLibrary, RefusesEveryChange) {
     const auto refuses = [&](std::uint32_t space, std::uint64_t number, ConstBytes associated, ConstBytes bytes) {
       Buffer to(bytes.size() < aead_tag_bytes ? 0 : bytes.size() - aead_tag_bytes);
       ++refused;
-      return !opener.open(space, number, associated, bytes, to);
+      return !opener.open({space, number, associated}, bytes, to);
     };
     for (std::size_t bit = 0; bit < sealed.size() * 8; ++bit) {
       Buffer changed = sealed;
@@ -226,7 +226,7 @@ TEST_P(AeadByLibrary, RefusesEveryChange) {
     EXPECT_TRUE(refuses(7, 5, ConstBytes(header).first(23), sealed));
     EXPECT_TRUE(refuses(7, 5, {}, sealed));
     EXPECT_EQ(opener.forged(), refused - 0U);
-    ASSERT_TRUE(opener.open(7, 5, header, sealed, opened));
+    ASSERT_TRUE(opener.open({7, 5, header}, sealed, opened));
     EXPECT_EQ(opened, plain);
     EXPECT_EQ(opener.forged(), refused);
   }
@@ -239,8 +239,8 @@ TEST_P(AeadByLibrary, AnotherKeyOrIvOpensNothing) {
     Buffer opened(40);
     Aead other_key = make(cipher, counting(key_bytes(cipher), 1), counting(12, 0x80), Direction::open);
     Aead other_iv = make(cipher, counting(key_bytes(cipher)), counting(12, 0x81), Direction::open);
-    EXPECT_FALSE(other_key.open(7, 1, {}, sealed, opened));
-    EXPECT_FALSE(other_iv.open(7, 1, {}, sealed, opened));
+    EXPECT_FALSE(other_key.open({7, 1, {}}, sealed, opened));
+    EXPECT_FALSE(other_iv.open({7, 1, {}}, sealed, opened));
   }
 }
 
@@ -263,11 +263,11 @@ TEST(Aead, SealsNoMoreThanItsLimit) {
     for (std::uint64_t number = 0; number < 8; ++number) {
       EXPECT_EQ(sealer->needs_new_key(), number >= 4) << number;
       EXPECT_FALSE(sealer->exhausted());
-      EXPECT_TRUE(sealer->seal(0, number, {}, counting(4), sealed));
+      EXPECT_TRUE(sealer->seal({0, number, {}}, counting(4), sealed));
     }
     EXPECT_TRUE(sealer->exhausted());
     sealed.assign(20, std::byte{0});
-    EXPECT_FALSE(sealer->seal(0, 8, {}, counting(4), sealed));
+    EXPECT_FALSE(sealer->seal({0, 8, {}}, counting(4), sealed));
     EXPECT_EQ(sealed, Buffer(20, std::byte{0}));
     EXPECT_EQ(sealer->sealed(), 8U);
   }
@@ -283,14 +283,14 @@ TEST(Aead, OpensNothingAfterTooManyForgeries) {
     opener->inherit_forged(2);
     Buffer opened(4);
     for (int i = 0; i < 3; ++i) {
-      EXPECT_TRUE(opener->open(7, 0, {}, good, opened));  // what holds is not counted
-      EXPECT_FALSE(opener->open(7, 1, {}, good, opened));
+      EXPECT_TRUE(opener->open({7, 0, {}}, good, opened));  // what holds is not counted
+      EXPECT_FALSE(opener->open({7, 1, {}}, good, opened));
     }
     EXPECT_EQ(opener->forged(), 5U);
     EXPECT_TRUE(opener->exhausted());
-    EXPECT_FALSE(opener->open(7, 0, {}, good, opened));
+    EXPECT_FALSE(opener->open({7, 0, {}}, good, opened));
     Buffer in_parts = counting(4, 0x55);
-    opener->begin_open(7, 0, {});
+    opener->begin_open({7, 0, {}});
     opener->open_part(ConstBytes(good).first(4), in_parts);
     EXPECT_EQ(in_parts, Buffer(4)) << "nothing of it is shown";
     EXPECT_FALSE(opener->end_open(ConstBytes(good).subspan(4)));
@@ -331,16 +331,16 @@ TEST(Aead, LibrariesAgree) {
     const std::uint64_t number = prng();
     Buffer mine(plain.size() + aead_tag_bytes);
     Buffer theirs(mine.size());
-    ASSERT_TRUE(make(cipher, key, iv, Direction::seal).seal(3, number, associated, runs, mine));
+    ASSERT_TRUE(make(cipher, key, iv, Direction::seal).seal({3, number, associated}, runs, mine));
     ASSERT_TRUE(
-        make(cipher, key, iv, Direction::seal, AeadLibrary::openssl).seal(3, number, associated, plain, theirs));
+        make(cipher, key, iv, Direction::seal, AeadLibrary::openssl).seal({3, number, associated}, plain, theirs));
     ASSERT_EQ(mine, theirs) << round << ": " << plain.size() << " bytes, cut at " << cut;
-    ASSERT_TRUE(
-        make(cipher, key, iv, Direction::open).open(3, number, associated, theirs, Bytes(theirs).first(plain.size())));
+    ASSERT_TRUE(make(cipher, key, iv, Direction::open)
+                    .open({3, number, associated}, theirs, Bytes(theirs).first(plain.size())));
     ASSERT_EQ(Buffer(theirs.begin(), theirs.end() - aead_tag_bytes), plain) << round;
     mine[prng.below(mine.size())] ^= std::byte{1};
     ASSERT_FALSE(
-        make(cipher, key, iv, Direction::open).open(3, number, associated, mine, Bytes(mine).first(plain.size())));
+        make(cipher, key, iv, Direction::open).open({3, number, associated}, mine, Bytes(mine).first(plain.size())));
   }
 }
 
@@ -355,8 +355,8 @@ TEST(IpsecMb, IsThereForAesWhereTheProcessorHasTheInstructions) {
 TEST(AeadDeathTest, RoomForTheTagIsTheCallersDuty) {
   Aead sealer = make(Cipher::aes_128_gcm, Direction::seal);
   Buffer sealed(19);
-  EXPECT_DEATH(static_cast<void>(sealer.seal(0, 0, {}, counting(4), sealed)), "contract broken");
-  EXPECT_DEATH(static_cast<void>(sealer.open(0, 0, {}, sealed, Bytes(sealed).first(3))), "contract broken");
+  EXPECT_DEATH(static_cast<void>(sealer.seal({0, 0, {}}, counting(4), sealed)), "contract broken");
+  EXPECT_DEATH(static_cast<void>(sealer.open({0, 0, {}}, sealed, Bytes(sealed).first(3))), "contract broken");
 }
 
 /// A clock by which each call takes as long as the test says, in the first turns that and `late` more for AES.

@@ -104,10 +104,10 @@ TEST(KeySchedule, EachDirectionAndGenerationHasItsOwnKey) {
     auto sealer = up->aead(Direction::seal);
     std::vector<std::byte> sealed(20);
     std::vector<std::byte> opened(4);
-    ASSERT_TRUE(sealer->seal(0, 1, {}, counting(4), sealed));
-    EXPECT_FALSE(down->aead(Direction::open)->open(0, 1, {}, sealed, opened));
-    EXPECT_FALSE(up->next()->aead(Direction::open)->open(0, 1, {}, sealed, opened));
-    EXPECT_TRUE(up->aead(Direction::open)->open(0, 1, {}, sealed, opened));
+    ASSERT_TRUE(sealer->seal({0, 1, {}}, counting(4), sealed));
+    EXPECT_FALSE(down->aead(Direction::open)->open({0, 1, {}}, sealed, opened));
+    EXPECT_FALSE(up->next()->aead(Direction::open)->open({0, 1, {}}, sealed, opened));
+    EXPECT_TRUE(up->aead(Direction::open)->open({0, 1, {}}, sealed, opened));
     EXPECT_EQ(opened, counting(4));
   }
 }

@@ -42,7 +42,7 @@ std::optional<Content> opened(Protection& end, ConstBytes datagram) {
     return std::nullopt;
   }
   Content payload(datagram.size() - data_header_bytes - tag_bytes);
-  if (!end.open_payload(datagram.first(data_header_bytes), datagram.subspan(data_header_bytes), payload)) {
+  if (!end.open_payload(datagram, payload)) {
     return std::nullopt;
   }
   return payload;
