@@ -49,10 +49,10 @@ void UdpReceiver::prepare_header(std::size_t slot) {
   header.msg_controllen = sizeof controls_[slot];
 }
 
-/// How many slots there are for this burst: fewer than all only where the pool is exhausted.
+/// How many slots there are for this burst: fewer than are offered only where the pool is exhausted.
 std::size_t UdpReceiver::prepare_slots(BufferPool& pool) {
   std::size_t ready = 0;
-  while (ready < slots_max && fill_slot(slots_[ready], pool)) {
+  while (ready < slots_offered_ && fill_slot(slots_[ready], pool)) {
     prepare_header(ready++);
   }
   return ready;
@@ -70,9 +70,12 @@ UdpReceiver::Outcome UdpReceiver::receive(int descriptor, BufferPool& pool, bool
     return {.error = errno};
   }
   const auto count = static_cast<std::size_t>(received);
+  std::size_t bytes = 0;
   for (std::size_t slot = 0; slot < count; ++slot) {
+    bytes += headers_[slot].msg_len;
     deliver(slot, pool, batch);
   }
+  slots_offered_ = std::clamp(burst_bytes * count / std::max<std::size_t>(bytes, 1), slots_min, slots_max);
   return {.more = count == ready};
 }
 

@@ -43,6 +43,11 @@ class UdpReceiver {
   static constexpr std::size_t slots_max = 16;
   static constexpr std::size_t small_bytes = 2048;
   static constexpr std::size_t slot_bytes = 65536;
+  /// A burst is to take so many bytes at most: they are still in the processor's second-level cache when somebody looks
+  /// at them, and what he makes of them has room beside them. So as many slots are offered as hold that if they come as
+  /// full as those of the burst before.
+  static constexpr std::size_t burst_bytes = std::size_t{256} << 10;
+  static constexpr std::size_t slots_min = burst_bytes / slot_bytes;
   /// A buffer that is filled to less than a quarter is not given away.
   static constexpr std::size_t sharing_divisor = 4;
 
@@ -103,6 +108,7 @@ class UdpReceiver {
   std::array<mmsghdr, slots_max> headers_{};
   wire::DataUnit arrival_;  // what is said of the datagrams that are being delivered
   bool segmented_ = false;
+  std::size_t slots_offered_ = slots_max;  // to the next burst, as far as the pool has them
   std::uint32_t kernel_drops_seen_ = 0;
   Statistics statistics_;
 };
