@@ -44,7 +44,7 @@ namespace {
 constexpr std::size_t datagram_bytes = 1472;
 constexpr std::size_t payload_bytes = datagram_bytes - data_header_bytes - tag_bytes;
 constexpr std::size_t datagrams_a_call = Burst::datagrams_max;
-constexpr std::size_t written_at_once = 1024 * 1024;  // as ftx does; 256 KiB take 1.05 times as long in all
+constexpr std::size_t written_at_once = 1024 * 1024;  // ftx: what a turn brings; here 256 KiB take 1.05 times as long
 constexpr int socket_bytes = 16 << 20;                // asked for; the kernel has a limit (net.core.rmem_max)
 // What the receiver tells: up to where the sender may send, or that all is written.
 constexpr std::uint64_t at_first = payload_bytes * datagrams_a_call;

@@ -250,7 +250,8 @@ class Server {
   Pulls pulls_;
   std::vector<std::byte> opened_;  // a DATA datagram without its seal
   AduDecompressor decompressor_;
-  /// What a transport receives in one turn. Written at once it costs a twelfth less than in runs of 64 KiB.
+  /// The most that a transport receives in one turn; kernel_udp brings a quarter of it. Written at once that costs less
+  /// than in runs of 64 KiB, of 1 MiB a twelfth.
   static constexpr std::size_t opened_runs_bytes = (std::size_t{1} << 20) + 65536;
   std::vector<std::byte> opened_runs_;  // payloads of DATA datagrams, one behind the other
   std::size_t opened_used_ = 0;         // bytes of these that in_run_ may not have written yet
